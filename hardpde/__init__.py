@@ -1,5 +1,41 @@
-"""hardpde: PDEs solved by neural networks whose conditions hold by construction."""
+"""hardpde: PDEs solved by neural networks whose conditions hold by construction.
+
+Importing it switches JAX to double precision: conditions exact to rounding need it.
+"""
 
 import jax
 
 jax.config.update("jax_enable_x64", True)
+
+from hardpde.conditions import (  # noqa: E402
+    Condition,
+    dirichlet,
+    initial,
+    neumann,
+    robin,
+    slip,
+    traction,
+)
+from hardpde.fields import curl, div, dt, grad  # noqa: E402
+from hardpde.formulation import Formulation  # noqa: E402
+from hardpde.geometry import (  # noqa: E402
+    Ball,
+    Boundary,
+    Box,
+    Interval,
+    Polygon,
+    Shape,
+    Spline,
+    airfoil,
+    read_airfoil,
+)
+from hardpde.problem import Hints, Problem  # noqa: E402
+from hardpde.reference import Reference  # noqa: E402
+from hardpde.solve import Solution, solve  # noqa: E402
+from hardpde.training import Stage  # noqa: E402
+
+__all__ = [
+    "Ball", "Boundary", "Box", "Condition", "Formulation", "Hints", "Interval", "Polygon", "Problem", "Reference",
+    "Shape", "Solution", "Spline", "Stage", "airfoil", "curl", "dirichlet", "div", "dt", "grad", "initial",
+    "neumann", "read_airfoil", "robin", "slip", "solve", "traction",
+]

@@ -1,0 +1,36 @@
+"""Shapes by signed distance, built with `| & -`, with named boundaries made of smooth pieces."""
+
+from .base import Boundary, Kind, Piece, Shape, TimeSlice
+from .checks import check_shape
+from .csg import Difference, Intersection, Union
+from .distance import distances, gap_matrix, stack, touching_points
+from .files import airfoil, read_airfoil
+from .kinds import Arc, Face, Segment, Sphere
+from .shapes import Ball, Box, Interval, Polygon, Spline
+
+__all__ = [
+    "Arc",
+    "Ball",
+    "Boundary",
+    "Box",
+    "Difference",
+    "Face",
+    "Intersection",
+    "Interval",
+    "Kind",
+    "Piece",
+    "Polygon",
+    "Segment",
+    "Shape",
+    "Sphere",
+    "Spline",
+    "TimeSlice",
+    "Union",
+    "airfoil",
+    "check_shape",
+    "distances",
+    "gap_matrix",
+    "read_airfoil",
+    "stack",
+    "touching_points",
+]

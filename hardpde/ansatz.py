@@ -1,0 +1,513 @@
+"""Ansätze: how network outputs become a state that satisfies the conditions.
+
+Both ansätze are affine in the network outputs,
+
+    q(x) = c(x) + Σ_s M_s(x) N_s(y_s(x)),
+
+with c, M_s and y_s known functions of the point alone. They are evaluated once for each set of points,
+with their derivatives, so that training differentiates networks only (`combine`).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from hardpde.conditions import Condition
+from hardpde.fields import Schema
+from hardpde.geometry import Kind, Piece, stack
+from hardpde.geometry.stacking import feet
+from hardpde.layout import APART, INDEPENDENT, SHARED, Layout, stacked_rows
+
+
+class Term(NamedTuple):
+    """Network evaluations of one kind: `inputs` (1 + c, n, f) and `matrix` (1 + c, n, m, o) as jets.
+
+    A stack of k networks has matrices (1 + c, n, k, m, o).
+    """
+
+    inputs: Array
+    matrix: Array
+
+
+class Batch(NamedTuple):
+    """A set of points with all that an ansatz needs there; jets: value, then derivatives by coordinate.
+
+    The first rows of the points have corrections: term s > 0 of the exact ansatz belongs to the first rows.
+    """
+
+    x: Array  # (n, c)
+    offset: Array  # (1 + c, n, m)
+    terms: tuple[Term, ...]
+    scale: Array  # (n, e) factors of the residuals
+
+
+def combine(offset: Array, terms: Sequence[Term], outputs: Sequence[Array]) -> Array:
+    """The state and its derivatives, a jet (1 + c, n, m), from the networks' output jets."""
+    state = offset
+    for term, out in zip(terms, outputs):
+        if term.matrix.ndim == 5:
+            out = jnp.moveaxis(out, 0, 2)  # (1 + c, n, k, o)
+        out = out[..., None, :]
+        axes = (2, 4) if term.matrix.ndim == 5 else (3,)
+        # Sums of products, not batched matrix products: the matrices are tiny and this fuses.
+        value = (term.matrix[:1] * out[:1]).sum(axes)
+        tangents = (term.matrix[1:] * out[:1]).sum(axes) + (term.matrix[:1] * out[1:]).sum(axes)
+        part = jnp.concatenate([value, tangents])
+        rows = part.shape[1]
+        state = state + part if rows == state.shape[1] else state.at[:, :rows].add(part)
+    return state
+
+
+# ---------------------------------------------------------------- pieces by number
+
+
+class Pieces:
+    """Closest points and condition rows of piece number i, for a traced i."""
+
+    def __init__(self, layout: Layout, schema: Schema, conditions: Sequence[Condition]):
+        self.layout, self.schema = layout, schema
+        self.groups = stack(layout.pieces)
+        self.rows = layout.mask.shape[1]
+        n = len(layout.pieces)
+        self._group, self._member = np.zeros(n, int), np.zeros(n, int)
+        for g, group in enumerate(self.groups):
+            self._group[group.index], self._member[group.index] = g, np.arange(len(group.index))
+        self._sign = np.array([-1.0 if piece.flip else 1.0 for piece in layout.pieces])
+        self._sets = sorted(set(layout.conditions))
+        self._set = np.array([self._sets.index(c) for c in layout.conditions], int)
+        self._conditions = conditions
+
+    def squared_distances(self, x: Array) -> Array:
+        """Squared distance to every piece, (n,)."""
+        return ((feet(self.layout.pieces, x) - x[: self.schema.dim]) ** 2).sum(-1)
+
+    def foot(self, i: Array, x: Array) -> tuple[Array, Array]:
+        """The closest point of piece i (time kept) and the outward normal there."""
+        space = x[: self.schema.dim]
+
+        def branch(group):
+            def evaluate(member):
+                p = jnp.asarray(group.params)[member]
+                foot = group.kind.closest(p, space)
+                return foot, group.kind.normal(p, foot)
+
+            return evaluate
+
+        foot, normal = _switch(jnp.asarray(self._group)[i], [branch(g) for g in self.groups],
+                               jnp.asarray(self._member)[i])
+        return jnp.concatenate([foot, x[self.schema.dim :]]), jnp.asarray(self._sign)[i] * normal
+
+    def equations(self, i: Array, x: Array, n: Array) -> tuple[Array, Array]:
+        """A (r, m), g (r,) of piece i at a point, padded with zero rows."""
+
+        def branch(which):
+            def evaluate(x):
+                a, g = stacked_rows([self._conditions[c] for c in which], self.schema, x, n)
+                pad = self.rows - a.shape[0]
+                return jnp.pad(a, ((0, pad), (0, 0))), jnp.pad(g, (0, pad))
+
+            return evaluate
+
+        return _switch(jnp.asarray(self._set)[i], [branch(s) for s in self._sets], x)
+
+
+def _switch(index: Array, branches: list[Callable], operand):
+    return branches[0](operand) if len(branches) == 1 else jax.lax.switch(index, branches, operand)
+
+
+def _inverse(matrix: Array) -> Array:
+    """Inverse of a small symmetric matrix; closed forms where they are exact and fast."""
+    size = matrix.shape[0]
+    if size == 1:
+        return 1 / matrix
+    if size == 2:
+        (a, b), (c, d) = matrix
+        return jnp.array([[d, -b], [-c, a]]) / (a * d - b * c)
+    return jnp.linalg.inv(matrix)
+
+
+def right_inverse(a: Array, projector: Array, present: Array) -> Array:
+    """D (m, r) with A D = I on the rows present and D in the range of the projector; absent rows give 0."""
+    a = a * present[:, None]
+    image = projector @ a.T
+    gram = a @ image + jnp.diag(1 - present)
+    return image @ _inverse(gram)
+
+
+# ---------------------------------------------------------------- the initial condition
+
+
+class Start:
+    """The initial condition A₀ q = g₀ as a base state q₀ = c + L N that satisfies it for any N."""
+
+    def __init__(self, schema: Schema, conditions: Sequence[Condition], layout: Layout,
+                 time: tuple[float, float] | None):
+        self.schema, self.time = schema, time
+        self.conditions = [conditions[i] for i in layout.initial]
+
+    def rows(self, x: Array) -> tuple[Array, Array]:
+        """A₀, g₀ at the point's place, at the start of time."""
+        assert self.time is not None
+        at = x.at[-1].set(self.time[0])
+        return stacked_rows(self.conditions, self.schema, at, jnp.zeros(self.schema.dim))
+
+    def projector(self, x: Array) -> Array:
+        """Onto the states that the initial condition leaves alone."""
+        identity = jnp.eye(self.schema.size)
+        if not self.conditions:
+            return identity
+        a, _ = self.rows(x)
+        return identity - right_inverse(a, identity, jnp.ones(len(a))) @ a
+
+    def blend(self, x: Array, ramp: Array) -> tuple[Array, Array]:
+        """c, L of q₀ = N + (1 − ramp) D₀ (−A₀ N) + D₀ g₀: equal to the data where the ramp is 0."""
+        identity = jnp.eye(self.schema.size)
+        if not self.conditions:
+            return jnp.zeros(self.schema.size), identity
+        a, g = self.rows(x)
+        d = right_inverse(a, identity, jnp.ones(len(a)))
+        return d @ g, identity - (1 - ramp) * (d @ a)
+
+    def fraction(self, x: Array) -> Array:
+        """How much of the time has passed, in [0, 1]."""
+        assert self.time is not None
+        return (x[-1] - self.time[0]) / (self.time[1] - self.time[0])
+
+
+# ---------------------------------------------------------------- the exact ansatz
+
+
+class Exact:
+    """q(x) = q₀(x) + Σ_i ω_i(x) D_i(x) [g_i − A_i q₀](x̄_i(x)), with q₀ the network after the initial condition.
+
+    The mismatch of piece i is taken at its closest point x̄_i and fades over the collar δ_i. Where pieces
+    meet, D_i is made invisible to the other piece's rows (A_j D_i = 0 on γ_j), or, where both carry the same
+    rows, their weights ω share one: so A_i q = g_i holds on every piece for any weights of the network.
+    """
+
+    def __init__(self, problem, inputs: Callable[[Array], Array]):
+        self.schema: Schema = problem.schema
+        self.layout: Layout = problem.layout
+        self.pieces = Pieces(self.layout, self.schema, problem.conditions)
+        self.start = Start(self.schema, problem.conditions, self.layout, problem.time)
+        self.inputs = inputs
+        self.ramp = problem.hints.ramp
+        self._collar = jnp.asarray(self.layout.collar)
+        self._related = jnp.asarray(self.layout.related)
+        self._mask = jnp.asarray(self.layout.mask, float)
+        self._bound = jnp.asarray(self.layout.bound, float)
+        self._any_bound = bool(self.layout.bound.any())
+
+    def active(self, x: Array, slots: int) -> tuple[Array, Array]:
+        """The pieces whose collar holds x, nearest first, padded with −1 to `slots`; and how many there are."""
+        if not self.layout.pieces:
+            return jnp.full(slots, -1), jnp.array(0)
+        ratio = self.pieces.squared_distances(x) / self._collar**2
+        ids = jnp.argsort(ratio)[:slots]
+        ids = jnp.where(ratio[ids] < 1, ids, -1)
+        return jnp.pad(ids, (0, slots - ids.size), constant_values=-1), (ratio < 1).sum()
+
+    def base(self, x: Array) -> tuple[Array, Array]:
+        """c and L of q₀ = c + L N at a point."""
+        if not self.start.conditions:
+            return self.start.blend(x, jnp.array(1.0))
+        tau = self.start.fraction(x)
+        return self.start.blend(x, jnp.sqrt(tau) if self.ramp == "root" else tau)
+
+    def coefficients(self, x: Array, ids: Array) -> tuple[Array, Array, Array]:
+        """c (m,), M (1 + k, m, m) and network inputs (1 + k, f) at x, for the k pieces `ids` (−1: none)."""
+        c, lift = self.base(x)
+        matrices, inputs = [lift], [self.inputs(x)]
+        slots = [self._slot(x, i) for i in ids]
+        for k, (slot, i) in enumerate(zip(slots, ids)):
+            weight = self._weight(k, slots, ids)
+            d = weight * self._right_inverse(x, k, slots, ids)
+            foot, a, g = slot["foot"], slot["a"], slot["g"]
+            c_foot, lift_foot = self.base(foot)
+            c = c + d @ (g - a @ c_foot)
+            matrices.append(-d @ a @ lift_foot)
+            inputs.append(self.inputs(foot))
+        return c, jnp.stack(matrices), jnp.stack(inputs)
+
+    def _slot(self, x: Array, i: Array) -> dict[str, Array]:
+        """What one active piece contributes: its foot, rows, and its weight without the others."""
+        number = jnp.maximum(i, 0)
+        foot, normal = self.pieces.foot(number, x)
+        a, g = self.pieces.equations(number, foot, normal)
+        squared = ((foot - x)[: self.schema.dim] ** 2).sum() / self._collar[number] ** 2
+        inside = jnp.maximum(1 - squared, 0) * (i >= 0)
+        return {"foot": foot, "a": a, "g": g, "squared": squared, "weight": inside**3, "root": inside**1.5,
+                "mask": self._mask[number], "bound": self._bound[number]}
+
+    def _relation(self, i: Array, j: Array) -> Array:
+        """How two slots' pieces are related; empty slots are apart from everything."""
+        related = self._related[jnp.maximum(i, 0), jnp.maximum(j, 0)]
+        return jnp.where((i >= 0) & (j >= 0), related, APART)
+
+    def _weight(self, k: int, slots: list, ids: Array) -> Array:
+        """ω_k: the piece's own weight, or its part of the weight shared with touching pieces of the same rows.
+
+        The parts are w_k Π_{j≠k} φ_j² over their sum: 1 on piece k, 0 on the others, and they sum to 1.
+        """
+        others = [j for j in range(len(slots)) if j != k]
+        if not others or not (self.layout.related == SHARED).any():
+            return slots[k]["weight"]
+        shared = {j: self._relation(ids[k], ids[j]) == SHARED for j in others}
+        group = [k, *others]
+        belongs = {k: jnp.array(True), **shared}
+        parts, plain, outside = [], [], jnp.array(1.0)
+        for j in group:
+            product = slots[j]["weight"]
+            for l in group:
+                if l != j:
+                    product = product * jnp.where(belongs[l], slots[l]["squared"], 1.0)
+            parts.append(jnp.where(belongs[j], product, 0.0))
+            plain.append(jnp.where(belongs[j], slots[j]["weight"], 0.0))
+            outside = outside * jnp.where(belongs[j], 1 - slots[j]["weight"], 1.0)
+        total, flat = sum(parts), sum(plain)
+        at_corner = total < 1e-200
+        share = jnp.where(at_corner, plain[0] / jnp.where(flat > 0, flat, 1.0),
+                          parts[0] / jnp.where(at_corner, 1.0, total))
+        return (1 - outside) * share
+
+    def _right_inverse(self, x: Array, k: int, slots: list, ids: Array) -> Array:
+        """D_k (m, r): A_k D_k = I, invisible to touching pieces with independent rows and to the initial rows."""
+        slot = slots[k]
+        others = [j for j in range(len(slots)) if j != k]
+        if not (self.layout.related == INDEPENDENT).any():
+            others = []
+        links = [(self._relation(ids[k], ids[j]) == INDEPENDENT).astype(float) for j in others]
+        p0 = self.start.projector(x)
+
+        def projector(space: Array, kinds: list[Array]) -> Array:
+            """Onto `space`, and on each touching piece onto the null space of its rows; smooth in between."""
+            for j, link, kind in zip(others, links, kinds):
+                rows = slots[j]["a"] * (slots[j]["root"] * link * kind)[:, None]
+                damping = jnp.where(link * kind > 0, slots[j]["squared"] + 1e-300, 1.0)
+                image = space @ rows.T
+                space = space - image @ _inverse(rows @ image + jnp.diag(damping)) @ image.T
+            return space
+
+        free = slot["mask"] * (1 - slot["bound"])
+        d = right_inverse(slot["a"], projector(p0, [slots[j]["mask"] * (1 - slots[j]["bound"]) for j in others]),
+                          free)
+        if self._any_bound:
+            identity = jnp.eye(self.schema.size)
+            whole = right_inverse(slot["a"], projector(identity, [slots[j]["mask"] for j in others]), slot["mask"])
+            d = d + whole * slot["bound"]
+        return d
+
+
+def jets(function: Callable, x: Array):
+    """Value and derivatives of a function of one point, stacked: every output gets a leading axis 1 + c."""
+    value, tangents = jax.vmap(lambda e: jax.jvp(function, (x,), (e,)), out_axes=(None, 0))(jnp.eye(x.size))
+    return jax.tree.map(lambda v, t: jnp.concatenate([v[None], t]), value, tangents)
+
+
+# ---------------------------------------------------------------- the paper's ansatz
+
+
+def softmin(values: Array, beta: float) -> Array:
+    """A smooth minimum: −LogSumExp(−β y)/β (paper, appendix A.8.1)."""
+    return -jax.nn.logsumexp(-beta * values) / beta
+
+
+class Family(NamedTuple):
+    """k boundaries alike: faces of the same kinds under the same conditions, so that one `vmap` serves them."""
+
+    kinds: tuple[Kind, ...]  # of the faces of one boundary
+    params: tuple[np.ndarray, ...]  # (k, p) for each face
+    sign: np.ndarray  # (k,) −1 where the solid was subtracted
+    conditions: tuple[int, ...]
+    rows: int
+    name: str
+
+    def distance(self, params, sign, space: Array, beta: float) -> tuple[Array, Array]:
+        """l of one boundary, blurred by SoftMin over its faces; and the normal of the nearest face."""
+        feet = [kind.closest(p, space) for kind, p in zip(self.kinds, params)]
+        normals = jnp.stack([sign * kind.normal(p, foot) for kind, p, foot in zip(self.kinds, params, feet)])
+        signed = jnp.stack([n @ (foot - space) for n, foot in zip(normals, feet)])
+        if len(feet) == 1:
+            return signed[0], normals[0]
+        squared = jnp.stack([((foot - space) ** 2).sum() for foot in feet])
+        return softmin(signed, beta), normals[jnp.argmin(squared)]
+
+
+class Block(NamedTuple):
+    """Fields that conditions bind together; the paper builds each block's ansatz separately."""
+
+    components: tuple[int, ...]  # of the state
+    families: tuple[Family, ...]
+
+
+class Paper:
+    """q = l NN_main + Σ_i exp(−α_i l_i) (B_i NN_i + A_i⁺ g_i), then u ← u(1 − e^{−β_t t}) + f e^{−β_t t}.
+
+    Equations (10)–(12) and appendices A.2, A.6 of Liu et al., as printed. With basis="low-dimensional" the
+    null spaces of A.2 replace B = I − ññᵀ for d = 1, 2.
+    """
+
+    def __init__(self, problem, beta_s: float, beta_t: float, softmin_beta: float, basis: str):
+        if beta_s <= 0 or beta_t <= 0 or softmin_beta <= 0:
+            raise ValueError("beta_s, beta_t and softmin_beta must be positive")
+        if basis not in ("projection", "low-dimensional"):
+            raise ValueError(f"basis is '{basis}'; it is 'projection' or 'low-dimensional'")
+        self.schema: Schema = problem.schema
+        self.conditions = problem.conditions
+        self.beta_t, self.softmin_beta, self.basis = beta_t, softmin_beta, basis
+        self.start = Start(self.schema, problem.conditions, problem.layout, problem.time)
+        self.blocks = _blocks(problem)
+        self.alphas = [self._alphas(block, beta_s) for block in self.blocks]
+        self.subnetworks = self._subnetworks()
+
+    def distances(self, family: Family, x: Array) -> tuple[Array, Array]:
+        """l (k,) and normals (k, d) of a family's boundaries at one point."""
+        space = x[: self.schema.dim]
+        return jax.vmap(lambda params, sign: family.distance(params, sign, space, self.softmin_beta))(
+            tuple(map(jnp.asarray, family.params)), jnp.asarray(family.sign))
+
+    def _alphas(self, block: Block, beta_s: float) -> list[np.ndarray]:
+        """α_i = β_s / min over the block's other boundaries of l_i (equation 12); 0 for a single boundary."""
+        families = block.families
+
+        @jax.jit
+        def nearest(key):
+            samples = [jax.vmap(lambda p, kind=kind: kind.sample(p, key, 400))(jnp.asarray(p))
+                       for family in families for kind, p in zip(family.kinds, family.params)]
+            x = jnp.concatenate([s.reshape(-1, self.schema.dim) for s in samples])
+            return [jax.vmap(lambda x, family=family: self.distances(family, x)[0])(x) for family in families]
+
+        owner = np.concatenate([np.repeat(np.arange(len(family.sign)) + offset, 400)
+                                for family, offset in zip(families, self._offsets(block)) for _ in family.kinds])
+        alphas = []
+        for family, offset, l in zip(families, self._offsets(block), nearest(jax.random.key(0))):
+            own = owner[:, None] == np.arange(len(family.sign)) + offset
+            least = np.where(own, np.inf, np.asarray(l)).min(axis=0)
+            if (least <= 0).any():
+                raise ValueError(f"the paper's ansatz needs boundaries that do not touch, and '{family.name}' "
+                                 f"touches another; use --method exact")
+            alphas.append(beta_s / least)
+        return alphas
+
+    @staticmethod
+    def _offsets(block: Block) -> np.ndarray:
+        return np.cumsum([0, *[len(family.sign) for family in block.families[:-1]]])
+
+    def _subnetworks(self) -> list[tuple[int, list[tuple[int, int]], int]]:
+        """Groups of sub-networks: (output size, their (block, family) numbers, how many networks).
+
+        A condition that leaves nothing free needs none.
+        """
+        groups: dict[int, list[tuple[int, int]]] = {}
+        for b, block in enumerate(self.blocks):
+            for i, family in enumerate(block.families):
+                free = len(block.components)
+                if family.rows < free:
+                    size = 1 if self._planar(block, family.rows) == 2 else free
+                    groups.setdefault(size, []).append((b, i))
+        return [(size, members, sum(len(self.blocks[b].families[i].sign) for b, i in members))
+                for size, members in groups.items()]
+
+    def _planar(self, block: Block, rows: int) -> int | None:
+        """The size of the block if a basis of appendix A.2 applies (one row on 2 or 3 components)."""
+        size = len(block.components)
+        return size if self.basis == "low-dimensional" and rows == 1 and size in (2, 3) else None
+
+    def coefficients(self, x: Array) -> tuple[Array, Array, list[Array]]:
+        """c (m,), the main network's matrix (m, m), and for each group of sub-networks (k, m, o)."""
+        m = self.schema.size
+        c, main = jnp.zeros(m), jnp.eye(m)
+        subs: dict[tuple[int, int], Array] = {}
+        for b, block in enumerate(self.blocks):
+            index = jnp.asarray(block.components)
+            select = jnp.eye(m)[index]  # (block, m)
+            measured = [self.distances(family, x) for family in block.families]
+            every = jnp.concatenate([l for l, _ in measured])
+            blur = every[0] if len(every) == 1 else softmin(every, self.softmin_beta)
+            main = main.at[index, index].set(blur)
+            for i, (family, (l, normals)) in enumerate(zip(block.families, measured)):
+                weight = jnp.exp(-jnp.asarray(self.alphas[b][i]) * l)
+                known, basis = jax.vmap(lambda n, f=family, b=block: self._general(f, b, x, n))(normals)
+                c = c + select.T @ (weight @ known)
+                subs[b, i] = weight[:, None, None] * (select.T @ basis)
+        c, main, blend = self._start(x, c, main)
+        groups = [blend @ jnp.concatenate([subs[where] for where in members]) for _, members, _ in self.subnetworks]
+        return c, main, groups
+
+    def _general(self, family: Family, block: Block, x: Array, normal: Array) -> tuple[Array, Array]:
+        """The general solution on one boundary: A⁺ g (block,) and a basis B (block, o) of the null space."""
+        a, g = stacked_rows([self.conditions[k] for k in family.conditions], self.schema, x, normal)
+        a = a[:, jnp.asarray(block.components)]
+        identity = jnp.eye(len(block.components))
+        inverse = right_inverse(a, identity, jnp.ones(len(a)))
+        planar = self._planar(block, len(a))
+        if planar is None:
+            return inverse @ g, identity - inverse @ a
+        n = a[0] / jnp.sqrt((a[0] ** 2).sum())
+        if planar == 2:
+            return inverse @ g, jnp.array([[n[1]], [-n[0]]])
+        return inverse @ g, jnp.array([[0.0, -n[2], n[1]], [n[2], 0.0, -n[0]], [-n[1], n[0], 0.0]])
+
+    def _start(self, x: Array, c: Array, main: Array) -> tuple[Array, Array, Array]:
+        """The time blend (appendix A.6), applied after the boundaries, as printed."""
+        if not self.start.conditions:
+            return c, main, jnp.eye(self.schema.size)
+        assert self.start.time is not None
+        fade = jnp.exp(-self.beta_t * (x[-1] - self.start.time[0]))
+        a, g = self.start.rows(x)
+        d = right_inverse(a, jnp.eye(self.schema.size), jnp.ones(len(a)))
+        blend = jnp.eye(self.schema.size) - fade * (d @ a)
+        return blend @ c + fade * (d @ g), blend @ main, blend
+
+
+def _blocks(problem) -> list[Block]:
+    """Components that share a boundary condition belong together; the pieces of a body are one boundary."""
+    layout: Layout = problem.layout
+    parent = list(range(problem.schema.size))
+
+    def root(k: int) -> int:
+        while parent[k] != k:
+            k = parent[k]
+        return k
+
+    columns: dict[int, tuple[set[int], int]] = {}
+    for piece, which in zip(layout.pieces, layout.conditions):
+        for c in which:
+            if c in columns:
+                continue
+            columns[c] = _columns(problem, piece, problem.conditions[c])
+            for k in columns[c][0]:
+                parent[root(k)] = root(min(columns[c][0]))
+    boundaries: dict[tuple[int, int, tuple[int, ...]], list[Piece]] = {}
+    for piece, which in zip(layout.pieces, layout.conditions):
+        by_root: dict[int, tuple[int, ...]] = {}
+        for c in which:
+            r = root(min(columns[c][0]))
+            by_root[r] = (*by_root.get(r, ()), c)
+        for r, group in by_root.items():
+            boundaries.setdefault((r, piece.body, group), []).append(piece)
+    families: dict[int, dict[tuple, list[list[Piece]]]] = {}
+    for (r, _, group), pieces in boundaries.items():
+        key = (group, tuple(piece.kind for piece in pieces))
+        families.setdefault(r, {}).setdefault(key, []).append(pieces)
+    return [Block(tuple(k for k in range(problem.schema.size) if root(k) == r),
+                  tuple(Family(kinds, tuple(np.array([b[f].params for b in bodies]) for f in range(len(kinds))),
+                               np.array([-1.0 if b[0].flip else 1.0 for b in bodies]), group,
+                               sum(columns[c][1] for c in group), bodies[0][0].name)
+                        for (group, kinds), bodies in members.items()))
+            for r, members in families.items()]
+
+
+def _columns(problem, piece: Piece, condition: Condition) -> tuple[set[int], int]:
+    """Which components of the state a condition involves on a piece, and how many rows it has."""
+    at = piece.sample(jax.random.key(0), 4)
+    normals = jax.vmap(piece.normal)(at)
+    if problem.time is not None:
+        at = jnp.concatenate([at, jnp.linspace(*problem.time, 4)[:, None]], axis=1)
+    a, _ = jax.vmap(lambda x, n: condition.matrix(problem.schema, x, n))(at, normals)
+    used = np.nonzero(np.abs(np.asarray(a)).max(axis=(0, 1)) > 1e-12)[0]
+    return {int(k) for k in used}, a.shape[1]

@@ -1,0 +1,119 @@
+"""Conditions: linear equations A q = g that the state satisfies on a boundary."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from hardpde.fields import Schema, State
+
+INITIAL = "initial"  # the name of the slice t = start
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`lhs(q, x, n) = rhs(x)` on the boundary named `on`; `lhs` is linear in the state q.
+
+    x is the point (time last), n the outward unit normal. `lhs` and `rhs` return a number or a vector
+    (one entry for each row); `rhs` may be a plain number.
+    """
+
+    on: str
+    lhs: Callable[[State, Array, Array], Any]
+    rhs: Callable[[Array], Any] | float | tuple[float, ...] = 0.0
+    name: str = "condition"
+
+    def matrix(self, schema: Schema, x: Array, n: Array) -> tuple[Array, Array]:
+        """A (rows, m) and g (rows,) at one point."""
+
+        def rows(vector):
+            return jnp.atleast_1d(_flat(self.lhs(schema.state(vector), x, n)))
+
+        a = jax.jacfwd(rows)(jnp.zeros(schema.size))
+        g = jnp.broadcast_to(jnp.atleast_1d(_flat(evaluate(self.rhs, x))), a.shape[:1])
+        return a, g.astype(a.dtype)
+
+
+def _flat(value: Any) -> Array:
+    if isinstance(value, (tuple, list)):
+        return jnp.concatenate([jnp.ravel(jnp.asarray(v, float)) for v in value])
+    return jnp.ravel(jnp.asarray(value, float))
+
+
+def evaluate(data: Any, x: Array) -> Any:
+    """Data of a condition at a point: a number, or a function of the point."""
+    return data(x) if callable(data) else data
+
+
+def _nonzero(a: Any, b: Any, on: str, field: str) -> None:
+    if not callable(a) and not callable(b) and a == 0 and b == 0:
+        raise ValueError(
+            f"the condition on '{on}' for '{field}' has a = b = 0, so it says nothing; "
+            f"give a (of the value) or b (of the normal derivative)"
+        )
+
+
+def robin(on: str, field: str, a: Any, b: Any, g: Any = 0.0) -> Condition:
+    """a u + b n·∇u = g, with ∇u the field stated as the gradient of u. Data: numbers or functions of x."""
+    _nonzero(a, b, on, field)
+
+    def lhs(q, x, n):
+        flux = q.gradient(field) @ n
+        return evaluate(a, x) * q[field] + evaluate(b, x) * flux
+
+    return Condition(on, lhs, g, f"robin {field}")
+
+
+def dirichlet(on: str, field: str, g: Any = 0.0) -> Condition:
+    """u = g (every component of a vector field)."""
+    return Condition(on, lambda q, x, n: q[field], g, f"dirichlet {field}")
+
+
+def neumann(on: str, field: str, g: Any = 0.0) -> Condition:
+    """n·∇u = g."""
+    return Condition(on, lambda q, x, n: q.gradient(field) @ n, g, f"neumann {field}")
+
+
+def initial(field: str, f: Any = 0.0) -> Condition:
+    """u = f at the start of time."""
+    return Condition(INITIAL, lambda q, x, n: q[field], f, f"initial {field}")
+
+
+def slip(on: str, velocity: str) -> Condition:
+    """n·u = 0 and, where ∇u is a field, no tangential traction: tᵀ(∇u + ∇uᵀ)n = 0 for every tangent t."""
+
+    def lhs(q, x, n):
+        try:
+            gradient = q.gradient(velocity)
+        except ValueError:
+            return q[velocity] @ n
+        strain = (gradient + gradient.T) @ n
+        return jnp.concatenate([jnp.atleast_1d(q[velocity] @ n), tangents(n) @ strain])
+
+    return Condition(on, lhs, 0.0, f"slip {velocity}")
+
+
+def traction(on: str, velocity: str, g: Any = 0.0, *, pressure: str | None = None, viscosity: Any = 1.0,
+             bulk: Any = 0.0) -> Condition:
+    """σ n = g with σ = −p I + μ(∇u + ∇uᵀ) + λ (∇·u) I; p and λ (`bulk`) may be absent."""
+
+    def lhs(q, x, n):
+        gradient = q.gradient(velocity)
+        stress = evaluate(viscosity, x) * (gradient + gradient.T)
+        normal = evaluate(bulk, x) * jnp.trace(gradient) - (q[pressure] if pressure else 0.0)
+        return stress @ n + normal * n
+
+    return Condition(on, lhs, g, f"traction {velocity}")
+
+
+def tangents(n: Array) -> Array:
+    """(d−1, d) orthonormal tangents of a unit normal, from a Householder reflection.
+
+    They jump where n₀ changes sign; the ansatz uses A⁺(g − A q), which no rotation of the rows changes.
+    """
+    sign = jnp.where(n[0] < 0, -1.0, 1.0)
+    v = n.at[0].add(sign)
+    return (jnp.eye(n.size) - 2 * jnp.outer(v, v) / (v @ v))[1:]

@@ -1,0 +1,85 @@
+"""The certificate: how far a model is from satisfying each condition, measured on every boundary."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hardpde.conditions import INITIAL
+from hardpde.geometry import touching_points
+from hardpde.networks import randomise
+from hardpde.problem import Problem
+
+
+def certify(formulation, models: list, points: int = 1000) -> list[dict]:
+    """max |A q − g| of each condition over at least `points` points of its boundary, corners and ends of time
+    included, and over all models: [{"name", "boundary", "points", "violation"}]."""
+    problem: Problem = formulation.problem
+    samples = [_points(problem, condition.on, points) for condition in problem.conditions]
+    everywhere = np.concatenate([x for x, _ in samples])  # one evaluation for all conditions
+    borders = np.cumsum([len(x) for x, _ in samples])[:-1]
+    states = [np.split(formulation.predict(model, everywhere), borders) for model in models]
+    rows = []
+    for k, (condition, (x, n)) in enumerate(zip(problem.conditions, samples)):
+        a, g = jax.jit(jax.vmap(partial(condition.matrix, problem.schema)))(jnp.asarray(x), jnp.asarray(n))
+        residuals = [np.abs(np.einsum("nrm,nm->nr", np.asarray(a), q[k]) - np.asarray(g)) for q in states]
+        worst = max(float(r.max()) if np.isfinite(r).all() else float("inf") for r in residuals)
+        rows.append({"name": condition.name, "boundary": condition.on, "points": len(x), "violation": worst})
+    return rows
+
+
+def random_models(formulation, count: int = 3, seed: int = 0) -> list:
+    """Untrained networks with random weights of unit size, in double precision."""
+    keys = jax.random.split(jax.random.key(seed), count)
+    model = jax.tree.map(lambda a: a.astype(jnp.float64), formulation.init(keys[0]))
+    return [randomise(model, key) for key in keys]
+
+
+def violation(rows: list[dict]) -> float:
+    """The largest violation of a certificate."""
+    return max((row["violation"] for row in rows), default=0.0)
+
+
+def boundary_points(problem: Problem, name: str, points: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points of a boundary in space, corners included, and the outward normals of the pieces they belong to."""
+    boundary = problem.domain.boundaries[name]
+
+    @jax.jit
+    def sample(key):
+        x = boundary.sample(key, points)
+        return x, jax.vmap(boundary.normal)(x)
+
+    x, n = sample(jax.random.key(12))
+    layout = problem.layout
+    corners, normals = [np.asarray(x)], [np.asarray(n)]
+    for i, j in zip(*np.nonzero(layout.related)):
+        if layout.pieces[i].name == name:
+            c = touching_points(layout.pieces[i], layout.pieces[j], problem.domain)
+            corners.append(c)
+            normals.append(np.stack([np.asarray(layout.pieces[i].normal(jnp.asarray(point))) for point in c]))
+    return np.concatenate(corners), np.concatenate(normals)
+
+
+def _points(problem: Problem, name: str, points: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same in space and time."""
+    if name == INITIAL:
+        space = [np.asarray(problem.domain.sample(jax.random.key(13), points))]
+        space += [boundary_points(problem, other, 100)[0] for other in problem.domain.boundaries]
+        x = np.concatenate(space)
+        assert problem.time is not None
+        return _with_time(x, np.full(len(x), problem.time[0])), np.zeros_like(x)
+    x, n = boundary_points(problem, name, points)
+    if problem.time is None:
+        return x, n
+    start, end = problem.time
+    t = np.random.default_rng(0).uniform(start, end, len(x))
+    t[::10], t[5::10] = start, end
+    ends = [x[points:]] * 2  # corners at both ends of time too
+    x = np.concatenate([x, *ends])
+    t = np.concatenate([t, np.full(len(ends[0]), start), np.full(len(ends[0]), end)])
+    return _with_time(x, t), np.concatenate([n, n[points:], n[points:]])
+
+
+def _with_time(x: np.ndarray, t: np.ndarray) -> np.ndarray:
+    return np.concatenate([x, t[:, None]], axis=1)

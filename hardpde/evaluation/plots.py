@@ -1,0 +1,403 @@
+"""Pictures: fields on their mesh with the holes left empty, errors, training curves, the stated domain.
+
+Every function returns a matplotlib `Figure` and touches no global state; `figure.savefig(path)` writes it.
+In one dimension a field is a line, in two a map, in three the slice round the middle plane, above that the
+values over the distance from the centre, so that any problem has a picture.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.tri import Triangulation
+from numpy.typing import ArrayLike
+from scipy.spatial import cKDTree
+
+FIELD, ERROR = "viridis", "magma_r"
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195", "#444444")
+INK, GREY, FAINT = "#1f2933", "#6b7785", "#d9dee4"
+Cells = np.ndarray | None
+Frame = tuple[str, Figure]
+
+
+def field_map(
+    x: ArrayLike, cells: ArrayLike | None, values: ArrayLike, title: str = "", label: str = ""
+) -> Figure:
+    """One scalar field (n,) at the nodes x (n, d); `cells` (c, d+1) are its simplices, if known."""
+    return _single(x, cells, values, title, label, FIELD, None)
+
+
+def error_map(
+    x: ArrayLike, cells: ArrayLike | None, prediction: ArrayLike, reference: ArrayLike, title: str = ""
+) -> Figure:
+    """The absolute error |prediction - reference| (n,) at the nodes, on a scale from zero."""
+    error = np.abs(np.asarray(prediction, float) - np.asarray(reference, float))
+    return _single(x, cells, error, title, "|error|", ERROR, (0.0, None))
+
+
+def field_grid(
+    x: ArrayLike,
+    cells: ArrayLike | None,
+    times: ArrayLike | None,
+    prediction: ArrayLike,
+    reference: ArrayLike | None = None,
+    name: str = "",
+    columns: int = 4,
+) -> Figure:
+    """Reference, prediction and |error| in rows, up to `columns` of the times in columns.
+
+    `prediction` and `reference` have shape (k, n) with `times` (k,), or (n,) with `times` None. A row shares one
+    scale; reference and prediction share theirs.
+    """
+    nodes, simplices = _nodes(x), _cells(cells)
+    rows = _rows(prediction, reference, times)
+    instants = None if times is None else np.asarray(times, float)
+    count = 1 if instants is None else len(instants)
+    shown = np.unique(np.linspace(0, count - 1, min(columns, count)).round().astype(int))
+    width, height = _panel_size(nodes)
+    figure = _figure(width * len(shown) + 1.0, height * len(rows) + 0.5)
+    axes = figure.subplots(len(rows), len(shown), squeeze=False)
+    for number, (line, (label, values, colours, limits)) in enumerate(zip(axes, rows)):
+        for axis, i in zip(line, shown):
+            drawn = _draw(axis, nodes, simplices, values[i], colours, limits)
+            axis.set_title("" if number or instants is None else f"t = {instants[i]:g}", color=INK)
+            axis.tick_params(labelleft=axis is line[0], labelbottom=number == len(rows) - 1)
+            axis.set_xlabel(axis.get_xlabel() if number == len(rows) - 1 else "")
+        if drawn is not None:
+            _colourbar(figure, drawn, list(line), "")
+        line[0].set_ylabel(_row_name(label, name), weight="bold", color=INK, labelpad=8)
+    return figure
+
+
+def _row_name(label: str, name: str) -> str:
+    return label if label == "|error|" else f"{label} {name}".strip()
+
+
+def field_frames(
+    x: ArrayLike,
+    cells: ArrayLike | None,
+    times: ArrayLike | None,
+    prediction: ArrayLike,
+    reference: ArrayLike | None = None,
+    name: str = "",
+) -> list[Frame]:
+    """One (label, figure) per time for a slider: reference, prediction, |error| side by side, fixed scales.
+
+    Shapes as in `field_grid`; without a reference a frame is the prediction alone.
+    """
+    nodes, simplices = _nodes(x), _cells(cells)
+    rows = _rows(prediction, reference, times)
+    labels = ["steady state"] if times is None else [f"t = {t:g}" for t in np.asarray(times, float)]
+    width, height = _panel_size(nodes)
+    frames = []
+    for i, when in enumerate(labels):
+        figure = _figure((width + 0.9) * len(rows), height + 0.5)
+        axes = figure.subplots(1, len(rows), squeeze=False)[0]
+        for axis, (label, values, colours, limits) in zip(axes, rows):
+            drawn = _draw(axis, nodes, simplices, values[i], colours, limits)
+            axis.set_title(_row_name(label, name))
+            if drawn is not None:
+                _colourbar(figure, drawn, [axis], "")
+        frames.append((when, figure))
+    return frames
+
+
+def history_plot(history: Mapping[str, Sequence]) -> Figure:
+    """Loss and held-out residual over all steps, on a log scale, with the border of each stage.
+
+    `history` holds lists of equal length: "step" (counted within its stage), "loss", "held_out", "stage" and,
+    optionally, "seconds". Values that are not positive and finite are left out.
+    """
+    figure = _figure(8.5, 3.6)
+    axis = figure.subplots()
+    steps, borders = total_steps(history)
+    for key, label, colour, width in (
+        ("loss", "training loss", COLOURS[0], 1.2),
+        ("held_out", "held-out loss", COLOURS[1], 1.8),
+    ):
+        values = np.array([np.nan if v is None else v for v in history.get(key, [])], float)
+        if len(values):
+            axis.plot(steps, np.where(values > 0, values, np.nan), color=colour, lw=width, label=label)
+    axis.set_yscale("log")
+    axis.set_xlabel("step")
+    axis.grid(True, axis="y", color=FAINT, lw=0.6)
+    axis.spines[["top", "right"]].set_visible(False)
+    _mark_stages(axis, borders, steps)
+    if axis.lines:
+        axis.legend(loc="upper right", frameon=False)
+    if len(history.get("seconds", [])):
+        axis.set_title(
+            f"{steps[-1]:,} steps in {history['seconds'][-1]:.0f} s", loc="right", color=GREY, size=9
+        )
+    return figure
+
+
+def total_steps(history: Mapping[str, Sequence]) -> tuple[np.ndarray, list[tuple[int, str]]]:
+    """Steps counted through all stages (n,), and the (first step, name) of each stage."""
+    steps = np.asarray(history.get("step", []), int)
+    names = [str(name) for name in history.get("stage", [""] * len(steps))]
+    offset, borders, total = 0, [], np.zeros(len(steps), int)
+    for i, (step, name) in enumerate(zip(steps, names)):
+        if i == 0 or name != names[i - 1] or step <= steps[i - 1]:
+            offset = int(total[i - 1]) if i else 0
+            if i and name != names[i - 1] and step > steps[i - 1]:
+                offset = 0  # the counter runs on through the stages
+            borders.append((int(total[i - 1]) if i else 0, name))
+        total[i] = offset + step
+    return total, borders
+
+
+def domain_plot(
+    boundaries: Mapping[str, ArrayLike],
+    normals: Mapping[str, ArrayLike] | None = None,
+    collars: Mapping[str, float] | None = None,
+    title: str = "",
+) -> Figure:
+    """The named boundaries as stated: points (n, 2), outward normals (n, 2), the width of each collar.
+
+    Every boundary has a colour and an entry in the legend with its number of points; arrows show where its
+    normals point. Points in three dimensions are drawn as a cloud, in one as marks on a line.
+    """
+    samples = {name: _nodes(points) for name, points in boundaries.items()}
+    if not samples:
+        raise ValueError("there are no boundaries to draw; pass at least one name with its points")
+    dim = next(iter(samples.values())).shape[1]
+    if dim >= 3:
+        return _domain_cloud(samples, title)
+    flat = {name: np.pad(points, [(0, 0), (0, 2 - dim)]) for name, points in samples.items()}
+    everything = np.concatenate(list(flat.values()))
+    extent = np.ptp(everything, axis=0).max() or 1.0
+    figure = _domain_figure(everything, title)
+    axis = figure.axes[0]
+    for i, (name, points) in enumerate(flat.items()):
+        colour = COLOURS[i % len(COLOURS)]
+        width = (collars or {}).get(name)
+        label = name if width is None else f"{name} (collar {width:.2g})"
+        n = None if normals is None else normals.get(name)
+        if n is not None:
+            n = np.pad(np.asarray(n, float).reshape(len(points), -1), [(0, 0), (0, 2 - dim)])
+            if width is not None:
+                inner = points - width * n
+                axis.scatter(*inner.T, s=2, color=colour, alpha=0.25, lw=0, zorder=1)
+            some = _spread(points, 0.03 * extent)
+            length = _arrow(points[some], n[some], everything, 0.045 * extent)
+            axis.quiver(
+                *points[some].T, *n[some].T, color=colour, alpha=0.9, angles="xy", scale_units="xy",
+                scale=1 / length, width=0.002, headwidth=4, headlength=4.5, headaxislength=4, zorder=2,
+            )  # fmt: skip
+        axis.scatter(*points.T, s=5 if dim == 2 else 60, color=colour, lw=0, label=label, zorder=3)
+    _legend_below(figure, len(flat))
+    return figure
+
+
+def _domain_figure(everything: np.ndarray, title: str) -> Figure:
+    low, high = everything.min(axis=0), everything.max(axis=0)
+    pad = 0.08 * ((high - low).max() or 1.0)
+    size = np.maximum(high - low + 2 * pad, 1e-12)
+    scale = min(8.0 / size[0], 7.0 / size[1])
+    figure = _figure(max(4.5, scale * size[0] + 0.6), max(2.2, scale * size[1] + 1.0))
+    axis = figure.subplots()
+    axis.set_xlim(low[0] - pad, high[0] + pad)
+    axis.set_ylim(low[1] - pad, high[1] + pad)
+    axis.set_aspect("equal")
+    axis.set_title(title)
+    _quiet(axis)
+    return figure
+
+
+def _domain_cloud(samples: Mapping[str, np.ndarray], title: str) -> Figure:
+    """The first three coordinates of the boundaries of a solid."""
+    figure = _figure(6.5, 5.5)
+    axis: Any = figure.add_subplot(projection="3d")
+    for i, (name, points) in enumerate(samples.items()):
+        axis.scatter(*points[:, :3].T, s=3, color=COLOURS[i % len(COLOURS)], label=name, lw=0, alpha=0.6)
+    axis.set_title(title)
+    _legend_below(figure, len(samples))
+    return figure
+
+
+def _legend_below(figure: Figure, count: int) -> None:
+    figure.legend(
+        loc="outside lower center", ncols=min(count, 4), frameon=False, markerscale=2.5, handletextpad=0.3
+    )
+
+
+def _spread(points: np.ndarray, gap: float) -> np.ndarray:
+    """Indices of points at least about `gap` apart, at most one per square of a grid."""
+    _, first = np.unique(np.floor(points / gap).astype(int), axis=0, return_index=True)
+    return np.sort(first)
+
+
+def _arrow(points: np.ndarray, n: np.ndarray, everything: np.ndarray, length: float) -> float:
+    """A length of arrows, at most `length`, that stay well off the boundary on the other side of a hole."""
+    tree = cKDTree(everything)
+    for _ in range(6):
+        if np.all(tree.query(points + 2 * length * n)[0] > 1.7 * length):
+            break
+        length /= 1.5
+    return length
+
+
+def _single(
+    x: ArrayLike,
+    cells: ArrayLike | None,
+    values: ArrayLike,
+    title: str,
+    label: str,
+    colours: str,
+    limits: Any,
+) -> Figure:
+    nodes = _nodes(x)
+    scalar = np.asarray(values, float)
+    if scalar.shape != (len(nodes),):
+        raise ValueError(
+            f"values have shape {scalar.shape}, but there are {len(nodes)} nodes; pass one per node"
+        )
+    width, height = _panel_size(nodes, 6.0, 5.5)
+    figure = _figure(width + 1.2, height + 0.5)
+    axis = figure.subplots()
+    drawn = _draw(axis, nodes, _cells(cells), scalar, colours, limits)
+    axis.set_title(title)
+    if drawn is not None:
+        _colourbar(figure, drawn, [axis], label)
+    elif label:
+        axis.set_ylabel(label)
+    return figure
+
+
+def _rows(prediction: ArrayLike, reference: ArrayLike | None, times: ArrayLike | None) -> list[tuple]:
+    """(label, values (k, n), colours, limits) of reference, prediction and error, as far as they are known."""
+    p = np.asarray(prediction, float)
+    p = p[None] if times is None else p
+    if p.ndim != 2 or (times is not None and len(p) != len(np.asarray(times))):
+        raise ValueError(
+            f"the field has shape {np.shape(prediction)}; pass (k, n) with k times, or (n,) with None"
+        )
+    if reference is None:
+        return [("", p, FIELD, _limits(p))]
+    r = np.asarray(reference, float).reshape(p.shape)
+    error = np.abs(p - r)
+    limits = _limits(r)
+    return [
+        ("reference", r, FIELD, limits),
+        ("prediction", p, FIELD, limits),
+        ("|error|", error, ERROR, (0.0, _limits(error)[1])),
+    ]
+
+
+def _limits(values: np.ndarray) -> tuple[float, float]:
+    finite = values[np.isfinite(values)]
+    low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
+    return (float(low), float(high)) if high > low else (float(low), float(low) + max(abs(float(low)), 1e-12))
+
+
+def _draw(axis: Axes, x: np.ndarray, cells: Cells, values: np.ndarray, colours: str, limits: Any) -> Any:
+    """Draw one scalar field; the mappable for a colourbar, or None for a line."""
+    low, high = _limits(values) if limits is None else limits
+    scale = {"vmin": low, "vmax": _limits(values)[1] if high is None else high, "cmap": colours}
+    dim = x.shape[1]
+    if dim == 2 and cells is not None:
+        mesh = Triangulation(x[:, 0], x[:, 1], cells)
+        broken = ~np.isfinite(values)
+        if broken.any():
+            mesh.set_mask(broken[mesh.triangles].any(axis=1))
+            values = np.where(broken, 0.0, values)
+        drawn = axis.tripcolor(mesh, values, shading="gouraud", rasterized=True, **scale)
+        _frame(axis, x)
+        return drawn
+    if dim in (2, 3):
+        return _draw_cloud(axis, x, values, scale)
+    _draw_line(axis, x, values, (low, scale["vmax"]), colours)
+    return None
+
+
+def _draw_cloud(axis: Axes, x: np.ndarray, values: np.ndarray, scale: dict) -> Any:
+    """Points in colour; in three dimensions those nearest the middle plane of the last coordinate."""
+    if x.shape[1] == 3:
+        middle = (x[:, 2].min() + x[:, 2].max()) / 2
+        off = np.abs(x[:, 2] - middle)
+        band = max(0.04 * np.ptp(x[:, 2]), np.partition(off, min(len(off) - 1, 300))[min(len(off) - 1, 300)])
+        kept = off <= band
+        x, values = x[kept], values[kept]
+        axis.set_xlabel(f"slice z = {middle:.3g} ± {band:.1g}", color=GREY, size=8)
+    _frame(axis, x)
+    size = float(np.clip(25000 / len(x), 1.5, 40))
+    return axis.scatter(x[:, 0], x[:, 1], c=values, s=size, lw=0, rasterized=True, **scale)
+
+
+def _draw_line(axis: Axes, x: np.ndarray, values: np.ndarray, limits: tuple, colours: str) -> None:
+    """Values over the coordinate, or in many dimensions over the distance from the centre."""
+    colour = COLOURS[0] if colours == FIELD else COLOURS[1]
+    if x.shape[1] == 1:
+        order = np.argsort(x[:, 0])
+        axis.plot(x[order, 0], values[order], color=colour, lw=1.6)
+        axis.set_xlabel("x")
+    else:
+        radius = np.linalg.norm(x - (x.min(axis=0) + x.max(axis=0)) / 2, axis=1)
+        axis.scatter(radius, values, s=4, color=colour, lw=0, alpha=0.5, rasterized=True)
+        axis.set_xlabel("distance from the centre")
+    pad = 0.05 * (limits[1] - limits[0])
+    axis.set_ylim(limits[0] - pad, limits[1] + pad)
+    axis.grid(True, color=FAINT, lw=0.6)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def _mark_stages(axis: Axes, borders: list[tuple[int, str]], steps: np.ndarray) -> None:
+    for i, (start, name) in enumerate(borders):
+        if i:
+            axis.axvline(start, color=GREY, lw=0.8, ls=(0, (4, 3)))
+        axis.annotate(
+            name, (start, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 4), textcoords="offset points",
+            va="bottom", color=INK, size=9, weight="bold",
+        )  # fmt: skip
+    if len(steps):
+        axis.set_xlim(0, max(1, steps[-1]))
+
+
+def _panel_size(x: np.ndarray, width: float = 3.2, height: float = 3.8) -> tuple[float, float]:
+    """Width and height of a panel in inches that fits the shape of the domain."""
+    if x.shape[1] not in (2, 3):
+        return width * 1.25, width
+    size = np.maximum(np.ptp(x[:, :2], axis=0), 1e-12)
+    scale = min(width / size[0], height / size[1])
+    return max(1.5, float(scale * size[0])), max(1.2, float(scale * size[1]))
+
+
+def _figure(width: float, height: float) -> Figure:
+    return Figure(figsize=(width, height), layout="constrained", dpi=110, facecolor="white")
+
+
+def _colourbar(figure: Figure, drawn: Any, axes: list[Axes], label: str) -> None:
+    bar = figure.colorbar(drawn, ax=axes, label=label, fraction=0.05, pad=0.02, aspect=30)
+    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.ax.tick_params(length=2, labelsize=8, color=GREY)
+
+
+def _frame(axis: Axes, x: np.ndarray) -> None:
+    """Equal scales, and limits at the domain's own."""
+    (left, bottom), (right, top) = x[:, :2].min(axis=0), x[:, :2].max(axis=0)
+    if left < right and bottom < top:
+        axis.set(xlim=(left, right), ylim=(bottom, top))
+    axis.set_aspect("equal")
+    axis.locator_params(nbins=5)
+    _quiet(axis)
+
+
+def _quiet(axis: Axes) -> None:
+    """Leave the field alone on the page: no frame, small ticks."""
+    for spine in axis.spines.values():
+        spine.set_visible(False)
+    axis.tick_params(length=2, labelsize=8, color=FAINT, labelcolor=GREY)
+
+
+def _nodes(x: ArrayLike) -> np.ndarray:
+    nodes = np.asarray(x, float)
+    if nodes.ndim != 2 or not nodes.shape[1] or not len(nodes):
+        raise ValueError(f"points have shape {nodes.shape}; pass an array (n, d)")
+    return nodes
+
+
+def _cells(cells: ArrayLike | None) -> Cells:
+    return None if cells is None else np.asarray(cells)

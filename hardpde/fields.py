@@ -1,0 +1,185 @@
+"""States: the unknown fields at a point, by name; and the operators that act on their derivatives."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Which fields a state has, their shapes, and which field stands for the gradient of which.
+
+    The state is the concatenation of all fields, q ∈ R^m. `gradients` maps a field to the field whose
+    spatial gradient it is (the paper's extra fields); its shape is that field's plus one axis of `dim`.
+    """
+
+    fields: tuple[tuple[str, tuple[int, ...]], ...]
+    gradients: tuple[tuple[str, str], ...]
+    dim: int
+    timed: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.fields)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return dict(self.fields)
+
+    @property
+    def size(self) -> int:
+        return sum(math.prod(shape) for _, shape in self.fields)
+
+    @property
+    def coordinates(self) -> int:
+        """Space, and time if there is one."""
+        return self.dim + self.timed
+
+    @property
+    def slices(self) -> dict[str, slice]:
+        stops, start = {}, 0
+        for name, shape in self.fields:
+            stops[name] = slice(start, start + math.prod(shape))
+            start += math.prod(shape)
+        return stops
+
+    def labels(self) -> list[str]:
+        """One label for each component of the state: `T`, `grad_T[0]`, …"""
+        labels: list[str] = []
+        for name, shape in self.fields:
+            labels += [name] if not shape else [
+                f"{name}[{','.join(map(str, index))}]" for index in _indices(shape)
+            ]
+        return labels
+
+    def state(self, vector: Array) -> "State":
+        """The state whose components are `vector` (m,)."""
+        parts = {name: vector[self.slices[name]].reshape(shape) for name, shape in self.fields}
+        return State(self, parts)
+
+    def derivatives(self, jacobian: Array) -> "State":
+        """The derivatives by name, of `jacobian` (coordinates, m)."""
+        parts = {}
+        for name, shape in self.fields:
+            part = jnp.moveaxis(jacobian[:, self.slices[name]], 0, -1).reshape(*shape, self.coordinates)
+            parts[name] = Derivative(part[..., : self.dim], part[..., self.dim] if self.timed else None)
+        return State(self, parts)
+
+    def gradient_of(self, name: str) -> str | None:
+        """The field that stands for the gradient of `name`, if any."""
+        return next((gradient for gradient, base in self.gradients if base == name), None)
+
+
+class State:
+    """Values of all fields at a point: `q.T`, `q.grad_T`, …"""
+
+    __slots__ = ("_schema", "_values")
+
+    def __init__(self, schema: Schema, values: Mapping[str, Any]):
+        self._schema = schema
+        self._values = dict(values)
+
+    def __getattr__(self, name: str) -> Any:
+        return self[name]
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            raise ValueError(
+                f"there is no field '{name}'; the fields are {', '.join(self._schema.names)}"
+            ) from None
+
+    def gradient(self, name: str) -> Any:
+        """The field that stands for the gradient of `name`."""
+        self[name]
+        gradient = self._schema.gradient_of(name)
+        if gradient is None:
+            raise ValueError(
+                f"the condition needs the gradient of '{name}' as a field; "
+                f"state gradients={{'grad_{name}': '{name}'}} in the problem"
+            )
+        return self._values[gradient]
+
+
+class Derivative(NamedTuple):
+    """Derivatives of one field: `space` (*field, d), and `time` (*field) or None."""
+
+    space: Array
+    time: Array | None
+
+
+def grad(derivative: Derivative) -> Array:
+    """∇f, shape (*field, d)."""
+    return derivative.space
+
+
+def div(derivative: Derivative) -> Array:
+    """∇·f over the last axis of the field: shape of the field without it."""
+    if derivative.space.ndim < 2:
+        raise ValueError("div needs a vector field; this field is a scalar")
+    return jnp.trace(derivative.space, axis1=-2, axis2=-1)
+
+
+def curl(derivative: Derivative) -> Array:
+    """∇×f of a vector field: a scalar in 2-D, a vector in 3-D."""
+    d = derivative.space
+    if d.shape == (2, 2):
+        return d[1, 0] - d[0, 1]
+    if d.shape == (3, 3):
+        return jnp.array([d[2, 1] - d[1, 2], d[0, 2] - d[2, 0], d[1, 0] - d[0, 1]])
+    raise ValueError("curl needs a vector field in two or three dimensions")
+
+
+def dt(derivative: Derivative) -> Array:
+    """∂f/∂t, shape of the field."""
+    if derivative.time is None:
+        raise ValueError("dt needs a problem with time; state time=(start, end)")
+    return derivative.time
+
+
+def _indices(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    if not shape:
+        return [()]
+    return [(i, *rest) for i in range(shape[0]) for rest in _indices(shape[1:])]
+
+
+def make_schema(
+    fields: str | Mapping[str, Any] | list[str] | tuple[str, ...],
+    gradients: Mapping[str, str],
+    dim: int,
+    timed: bool,
+) -> Schema:
+    """Check what a user stated about the fields and put it in order."""
+    if isinstance(fields, str):
+        fields = (fields,)
+    shapes = {name: _shape(fields[name], name) for name in fields} if isinstance(fields, Mapping) else {
+        name: () for name in fields
+    }
+    for gradient, base in gradients.items():
+        if base not in shapes:
+            raise ValueError(f"'{gradient}' is stated as the gradient of '{base}', which is not a field")
+        if gradient in shapes:
+            raise ValueError(f"'{gradient}' is stated twice: as a field and as the gradient of '{base}'")
+        shapes[gradient] = (*shapes[base], dim)
+    for name in shapes:
+        if not name.isidentifier() or name.startswith("_") or name == "gradient":
+            raise ValueError(f"'{name}' cannot name a field; use letters, digits and underscores")
+    if not shapes:
+        raise ValueError("a problem needs at least one field")
+    if len(set(gradients.values())) < len(gradients):
+        raise ValueError("two fields are stated as the gradient of the same field; keep one")
+    return Schema(tuple(shapes.items()), tuple(gradients.items()), dim, timed)
+
+
+def _shape(shape: Any, name: str) -> tuple[int, ...]:
+    if isinstance(shape, int):
+        shape = () if shape == 1 else (shape,)
+    shape = tuple(shape)
+    if not all(isinstance(n, int) and n > 0 for n in shape):
+        raise ValueError(f"field '{name}' has shape {shape}; a shape is a tuple of positive whole numbers")
+    return shape

@@ -1,0 +1,130 @@
+"""Formulations: a model, its points, and what is minimised."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from hardpde.ansatz import Batch, Term
+from hardpde.problem import Problem
+
+Model = Any  # a pytree of arrays
+
+
+@dataclass(frozen=True, eq=False)
+class Formulation:
+    """What a method makes of a problem.
+
+    init(key): a model. draw(key, n, adaptive, model): n points with all that is needed there; `adaptive`
+    points are drawn where the model's residual is large. state(model, batch): the state as a jet.
+    values(x): the same as `draw` for given points, without derivatives. chunks: into how many parts a batch
+    is cut on the way (on a CPU small parts stay in the cache).
+    """
+
+    problem: Problem
+    init: Callable[[Array], Model]
+    draw: Callable[[Array, Model | None], Batch]
+    draw_held_out: Callable[[Array], Batch]
+    state: Callable[[Model, Batch], Array]
+    at: Callable[[np.ndarray], Batch]
+    points: int
+    dtype: Any
+    chunks: int = 1
+
+    def residuals(self, model: Model, batch: Batch) -> Array:
+        """All residuals, scaled, (n, e)."""
+        jet = self.state(model, batch)
+        values = jax.vmap(self.problem.residuals, (0, 0, 1))(batch.x, jet[0], jet[1:])
+        return values * batch.scale
+
+    def residual_vector(self, model: Model, batch: Batch) -> Array:
+        """Residuals as one vector r with loss = r·r."""
+        r = self.residuals(model, batch)
+        return r.ravel() / np.sqrt(r.shape[0])
+
+    def loss(self, model: Model, batch: Batch) -> Array:
+        """Mean over the points of the sum of squared residuals."""
+        if self.chunks == 1:
+            return self._part(model, batch)
+        parts = jax.lax.map(partial(self._part, model), split(batch, self.chunks))
+        return parts.mean()
+
+    def _part(self, model: Model, batch: Batch) -> Array:
+        return (self.residuals(model, batch) ** 2).sum(-1).mean()
+
+    def value_and_grad(self, model: Model, batch: Batch) -> tuple[Array, Model]:
+        """The loss and its gradient, part by part."""
+        part = jax.value_and_grad(self._part)
+        if self.chunks == 1:
+            return part(model, batch)
+
+        def add(total, chunk):
+            return jax.tree.map(jnp.add, total, part(model, chunk)), None
+
+        zero = (jnp.zeros((), self.dtype), jax.tree.map(jnp.zeros_like, model))
+        total, _ = jax.lax.scan(add, zero, split(batch, self.chunks))
+        return jax.tree.map(lambda a: a / self.chunks, total)
+
+    @cached_property
+    def _value(self):
+        return jax.jit(lambda model, batch: self.state(model, batch)[0])
+
+    def predict(self, model: Model, x: np.ndarray, block: int = 16384) -> np.ndarray:
+        """The state (n, m) at points (n, c), in double precision."""
+        model = jax.tree.map(lambda a: a.astype(jnp.float64), model)
+        x = np.asarray(x, float)
+        parts = []
+        for start in range(0, len(x), block):
+            part = x[start : start + block]
+            # Every block has the same size, so that one compilation serves all.
+            padded = np.concatenate([part, np.repeat(part[-1:], (block if len(x) > block else len(x)) - len(part), 0)])
+            parts.append(np.asarray(self._value(model, self.at(padded)))[: len(part)])
+        return np.concatenate(parts)
+
+
+def split(batch: Batch, parts: int) -> Batch:
+    """Cut a batch into parts, (parts, …) on every array; part j takes rows j, j + parts, …
+
+    Points with corrections come first in a batch, so every part gets its share of them.
+    """
+
+    def cut(array: Array, axis: int) -> Array:
+        shape = array.shape
+        new = array.reshape(*shape[:axis], shape[axis] // parts, parts, *shape[axis + 1 :])
+        return jnp.moveaxis(new, axis + 1, 0)
+
+    terms = tuple(Term(cut(t.inputs, 1), cut(t.matrix, 1)) for t in batch.terms)
+    return Batch(cut(batch.x, 0), cut(batch.offset, 1), terms, cut(batch.scale, 0))
+
+
+def residual_scale(problem: Problem) -> Callable[[Array], Array]:
+    """The factors of the residuals at a point, (e,)."""
+    schema = problem.schema
+    size = jax.eval_shape(problem.residuals, jnp.zeros(schema.coordinates), jnp.zeros(schema.size),
+                          jnp.zeros((schema.coordinates, schema.size))).shape
+    if problem.hints.scale is None:
+        return lambda x: jnp.ones(size)
+    return lambda x: jnp.broadcast_to(jnp.asarray(problem.hints.scale(x)), size)
+
+
+def cast(batch: Batch, dtype) -> Batch:
+    return jax.tree.map(lambda a: a.astype(dtype), batch)
+
+
+def default_chunks(points: int, chunk: int | None) -> int:
+    """On a CPU parts of about 512 points; one part elsewhere."""
+    if chunk is None:
+        chunk = 512 if jax.default_backend() == "cpu" else points
+    return max(1, round(points / chunk))
+
+
+def adaptive_choice(key: Array, score: Array, n: int) -> Array:
+    """n numbers without repetition, chosen with probability ∝ |score|/mean + 1 (RAD, Wu et al. 2023)."""
+    weight = score / jnp.maximum(score.mean(), 1e-300) + 1.0
+    noise = jax.random.gumbel(key, score.shape)
+    return jax.lax.top_k(jnp.log(weight) + noise, n)[1]

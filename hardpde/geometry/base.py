@@ -1,0 +1,258 @@
+"""The contracts: kinds of smooth pieces, pieces, shapes, named boundaries and the initial time slice.
+
+Every point function acts on one point, is traceable and differentiable; a point may carry more coordinates
+than the shape's dimension d (time last), the geometry then sees x[:d].
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .sampling import allocate, check_survival, redraw_until
+from .stacking import distances, feet, normals, place, safe_norm
+
+Bounds = tuple[tuple[float, ...], tuple[float, ...]]
+
+
+class Kind(ABC):
+    """A family of smooth pieces whose parameters are a flat vector p, so that many pieces stack."""
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """Dimension d of the space."""
+
+    @abstractmethod
+    def closest(self, p: jax.Array, x: jax.Array) -> jax.Array:
+        """The point (d,) of the clamped piece nearest to x[:d]."""
+
+    @abstractmethod
+    def normal(self, p: jax.Array, foot: jax.Array) -> jax.Array:
+        """Unit normal (d,) at a point of the piece, out of the solid that made it."""
+
+    @abstractmethod
+    def place(self, p: jax.Array, u: jax.Array) -> jax.Array:
+        """The point (d,) at u (d,) in the unit cube; uniform u gives points uniform by measure."""
+
+    @abstractmethod
+    def measure(self, p: tuple[float, ...]) -> float:
+        """Length, area, ...; 1 for a point."""
+
+    @abstractmethod
+    def reach(self, p: tuple[float, ...], inside: bool) -> float:
+        """How far from the piece, on the solid's inner or outer side, closest points stay unique."""
+
+    def sample(self, p: jax.Array, key: jax.Array, n: int) -> jax.Array:
+        """n points (n, d), uniform by measure."""
+        return jax.vmap(self.place, (None, 0))(jnp.asarray(p), jax.random.uniform(key, (n, self.dim)))
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One smooth piece of a domain's boundary.
+
+    body: index of the primitive (leaf of the CSG tree) that made it; flip: that solid was subtracted,
+    so the domain's outward normal is minus the solid's.
+    """
+
+    kind: Kind
+    params: tuple[float, ...]
+    name: str
+    body: int = 0
+    flip: bool = False
+
+    def closest(self, x: jax.Array) -> jax.Array:
+        """Nearest point (d,) of the piece."""
+        return self.kind.closest(jnp.asarray(self.params), x)
+
+    def distance(self, x: jax.Array) -> jax.Array:
+        """True distance, >= 0."""
+        return safe_norm(x[: self.kind.dim] - self.closest(x))
+
+    def signed_distance(self, x: jax.Array) -> jax.Array:
+        """Height over the piece along the domain's outward normal (negative inside), smooth across it."""
+        foot = self.closest(x)
+        return jnp.dot(x[: self.kind.dim] - foot, self.normal(foot))
+
+    def normal(self, foot: jax.Array) -> jax.Array:
+        """Outward unit normal (d,) of the domain at a point of the piece."""
+        n = self.kind.normal(jnp.asarray(self.params), foot)
+        return -n if self.flip else n
+
+    def sample(self, key: jax.Array, n: int) -> jax.Array:
+        """n points (n, d), uniform on the whole piece (surviving or not)."""
+        return self.kind.sample(jnp.asarray(self.params), key, n)
+
+    @property
+    def measure(self) -> float:
+        """Measure of the whole piece."""
+        return self.kind.measure(self.params)
+
+    @property
+    def reach(self) -> float:
+        """How far into the domain closest points stay unique."""
+        return self.kind.reach(self.params, not self.flip)
+
+
+class Shape(ABC):
+    """A solid: signed distance, bounds, measure, samples and a boundary made of named pieces."""
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """Dimension d."""
+
+    @property
+    @abstractmethod
+    def bounds(self) -> Bounds:
+        """Corners (lo, hi) of a box around the shape."""
+
+    @property
+    @abstractmethod
+    def pieces(self) -> tuple[Piece, ...]:
+        """Pieces of the boundary that survive, at least in part."""
+
+    @property
+    @abstractmethod
+    def measure(self) -> float:
+        """Length, area, volume, ..."""
+
+    @abstractmethod
+    def sdf(self, x: jax.Array) -> jax.Array:
+        """Signed distance of one point, negative inside; a bound of it after `| & -`."""
+
+    @abstractmethod
+    def sample(self, key: jax.Array, n: int) -> jax.Array:
+        """n points (n, d), uniform inside; n is static under jit."""
+
+    @property
+    @abstractmethod
+    def survival(self) -> tuple[float, ...]:
+        """For each piece, the fraction of its measure that lies on the boundary of the shape."""
+
+    @property
+    @abstractmethod
+    def whole(self) -> tuple[bool, ...]:
+        """For each piece, whether all of it is known to survive."""
+
+    @abstractmethod
+    def survives(self, point: jax.Array, normal: jax.Array, body: jax.Array) -> jax.Array:
+        """Whether a point of a piece of leaf `body`, with the domain's normal, is on the boundary."""
+
+    @property
+    def size(self) -> float:
+        """Largest extent of the bounds; tolerances are relative to it."""
+        lo, hi = self.bounds
+        return float(max(b - a for a, b in zip(lo, hi)))
+
+    @property
+    def boundaries(self) -> dict[str, Boundary]:
+        """Named boundaries in order of appearance."""
+        groups: dict[str, list[Piece]] = {}
+        for piece in self.pieces:
+            groups.setdefault(piece.name, []).append(piece)
+        return {name: Boundary(name, tuple(members), self) for name, members in groups.items()}
+
+    def __or__(self, other: Shape) -> Shape:
+        from .csg import Union
+
+        return Union(self, other)
+
+    def __and__(self, other: Shape) -> Shape:
+        from .csg import Intersection
+
+        return Intersection(self, other)
+
+    def __sub__(self, other: Shape) -> Shape:
+        from .csg import Difference
+
+        return Difference(self, other)
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """A named set of pieces of a domain."""
+
+    name: str
+    pieces: tuple[Piece, ...]
+    shape: Shape
+
+    def _nearest(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        points = feet(self.pieces, x)
+        k = jnp.argmin(jnp.sum((x[: self.shape.dim] - points) ** 2, axis=1))
+        return points, k
+
+    def distance(self, x: jax.Array) -> jax.Array:
+        """Distance >= 0 of one point to the nearest piece."""
+        return jnp.min(distances(self.pieces, x))
+
+    def closest(self, x: jax.Array) -> jax.Array:
+        """Nearest point of the boundary; coordinates beyond d (time) are kept."""
+        points, k = self._nearest(x)
+        return jnp.concatenate([points[k], x[self.shape.dim :]])
+
+    def normal(self, x: jax.Array) -> jax.Array:
+        """Outward unit normal (d,) at the closest point."""
+        points, k = self._nearest(x)
+        return normals(self.pieces, points)[k]
+
+    @partial(jax.jit, static_argnums=(0, 2))
+    def sample(self, key: jax.Array, n: int) -> jax.Array:
+        """n points (n, d), uniform over the surviving parts of the pieces; n is static under jit."""
+        first, later = jax.random.split(key)
+        which = allocate(first, n, self._weights)
+        body = jnp.asarray(np.array([p.body for p in self.pieces]))[which]
+
+        def draw(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+            points, normal = place(self.pieces, which, jax.random.uniform(key, (n, self.shape.dim)))
+            return points, check_survival(self.shape, points, normal, body)
+
+        if all(dict(zip(self.shape.pieces, self.shape.whole)).get(p, False) for p in self.pieces):
+            return place(self.pieces, which, jax.random.uniform(later, (n, self.shape.dim)))[0]
+        return redraw_until(later, draw)
+
+    @property
+    def _weights(self) -> np.ndarray:
+        alive = dict(zip(self.shape.pieces, self.shape.survival))
+        return np.array([p.measure * alive.get(p, 1.0) for p in self.pieces])
+
+    @property
+    def measure(self) -> float:
+        """Measure of the surviving parts."""
+        return float(self._weights.sum())
+
+
+@dataclass(frozen=True)
+class TimeSlice:
+    """The slice t = t0 of shape x time, a boundary for points (x, t)."""
+
+    shape: Shape
+    t0: float = 0.0
+    name: str = "initial"
+
+    def distance(self, x: jax.Array) -> jax.Array:
+        """t - t0."""
+        return x[-1] - self.t0
+
+    def closest(self, x: jax.Array) -> jax.Array:
+        """(x, t0)."""
+        return x.at[-1].set(self.t0)
+
+    def normal(self, x: jax.Array) -> jax.Array:
+        """(0, ..., 0, -1), d + 1 components."""
+        return jnp.zeros(self.shape.dim + 1).at[-1].set(-1.0)
+
+    def sample(self, key: jax.Array, n: int) -> jax.Array:
+        """n points (n, d + 1), uniform in the shape, at t0."""
+        return jnp.concatenate([self.shape.sample(key, n), jnp.full((n, 1), self.t0)], axis=1)
+
+    @property
+    def measure(self) -> float:
+        """Measure of the shape."""
+        return self.shape.measure

@@ -1,0 +1,92 @@
+"""What is wrong with a domain, said in one sentence before anything is solved on it."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+from .base import Shape
+from .csg import Compound, Difference, contained, describe, near_pairs
+from .distance import TOUCH, closed_gaps, is_whole, numeric_gap
+from .sampling import unit_points
+from .shapes import Ball
+from .stacking import concrete, place
+
+
+def check_shape(shape: Shape) -> None:
+    """Raise ValueError where holes meet each other or the outer solid, or where the domain is empty."""
+    for node in _nodes(shape):
+        if isinstance(node, Difference):
+            _check_holes(node)
+    if not shape.measure > 0 or not shape.pieces:
+        raise ValueError("the domain is empty: nothing is left of it; check what is subtracted")
+
+
+def _nodes(shape: Shape) -> list[Shape]:
+    inner = [n for op in shape.operands for n in _nodes(op)] if isinstance(shape, Compound) else []
+    return [shape, *inner]
+
+
+def _check_holes(node: Difference) -> None:
+    tol = TOUCH * node.base.size
+    for hole in node.holes:
+        gap = np.inf if contained(hole, node.base, strict=True) else _room(hole, node.base, tol)
+        if gap <= tol:
+            raise ValueError(
+                f"the hole {describe(hole)} touches or leaves {describe(node.base)} (gap {_number(gap)}); "
+                "move or shrink it, or write (larger - hole) & outer if it is meant to cut the outline"
+            )
+    for i, j in near_pairs(node.holes, margin=tol):
+        one, two = node.holes[i], node.holes[j]
+        gap = solid_gap(one, two, tol)
+        if gap <= tol:
+            raise ValueError(
+                f"the holes {describe(one)} and {describe(two)} overlap or touch (gap {_number(gap)}); "
+                "move them apart, or subtract them as one hole: outer - (a | b)"
+            )
+
+
+def _number(gap: float) -> str:
+    return f"{gap:.3g}"
+
+
+def _surface(shape: Shape, n: int = 128) -> np.ndarray:
+    """Points (k, d) on the pieces of a shape that survive whole, or on all of them."""
+    pieces = shape.pieces
+    which = np.repeat(np.arange(len(pieces)), n)
+    u = np.tile(unit_points(n, shape.dim), (len(pieces), 1))
+    return concrete(lambda w, u: place(pieces, w, u)[0], which, u)
+
+
+def _depths(points: np.ndarray, shape: Shape) -> np.ndarray:
+    return concrete(jax.vmap(shape.sdf), points)
+
+
+def solid_gap(one: Shape, two: Shape, tol: float) -> float:
+    """Distance between two solids, negative (a depth) where they overlap."""
+    if isinstance(one, Ball) and isinstance(two, Ball):
+        return float(np.linalg.norm(np.subtract(one.center, two.center))) - one.radius - two.radius
+    # Points of a partly surviving piece may lie inside its own solid; they still belong to it.
+    deepest = min(_depths(_surface(one), two).min(), _depths(_surface(two), one).min())
+    return float(deepest) if deepest < -tol else boundary_gap(one, two)
+
+
+def _room(hole: Shape, base: Shape, tol: float) -> float:
+    """Distance of a hole to the boundary of the solid around it, negative where it leaves it."""
+    if isinstance(hole, Ball) and isinstance(base, Ball):
+        return base.radius - hole.radius - float(np.linalg.norm(np.subtract(hole.center, base.center)))
+    outside = -float(_depths(_surface(hole), base).max())
+    return outside if outside < -tol else boundary_gap(hole, base)
+
+
+def boundary_gap(one: Shape, two: Shape) -> float:
+    """Smallest distance between the boundaries of two shapes."""
+    best = np.inf
+    for a in one.pieces:
+        for b in two.pieces:
+            gap = np.nan
+            if is_whole(a, one) and is_whole(b, two):
+                params = np.array(a.params)[None], np.array(b.params)[None]
+                gap = float(np.ravel(closed_gaps(a.kind, params[0], b.kind, params[1]))[0])
+            best = min(best, numeric_gap(a, b, one, two)[0] if np.isnan(gap) else gap)
+    return best

@@ -1,0 +1,243 @@
+"""Which conditions hold on which piece of the boundary, and how pieces that touch share a corner.
+
+Everything here depends on the statement of a problem alone: it is worked out once, checked, and used by
+every ansatz. Two touching pieces either carry independent rows (then each correction is made invisible to
+the other's rows) or the same rows with the same data at the corner (then they share one weight).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hardpde.conditions import INITIAL, Condition
+from hardpde.fields import Schema
+from hardpde.geometry import Piece, Shape, gap_matrix, stack, touching_points
+
+APART, INDEPENDENT, SHARED = 0, 1, 2
+_TOLERANCE = 1e-8
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Pieces that carry conditions, with what an ansatz must know about them (n pieces, r rows at most)."""
+
+    pieces: tuple[Piece, ...]
+    conditions: tuple[tuple[int, ...], ...]  # for each piece, which conditions hold there
+    initial: tuple[int, ...]  # conditions at the start of time
+    mask: np.ndarray  # (n, r) rows that exist
+    bound: np.ndarray  # (n, r) rows that the initial condition fixes already at t = start
+    related: np.ndarray  # (n, n) APART, INDEPENDENT or SHARED
+    gap: np.ndarray  # (n,) distance to the nearest piece that does not touch
+    collar: np.ndarray  # (n,) δ: beyond it a piece has no influence
+
+
+def arrange(
+    domain: Shape, schema: Schema, conditions: Sequence[Condition], time: tuple[float, float] | None,
+    collars: float | dict[str, float] | None,
+) -> Layout:
+    """Work out and check the layout; every fault is a ValueError of one sentence."""
+    by_name: dict[str, tuple[int, ...]] = {}
+    for index, condition in enumerate(conditions):
+        by_name[condition.on] = (*by_name.get(condition.on, ()), index)
+    pieces = tuple(piece for piece in domain.pieces if piece.name in by_name)
+    of_piece = tuple(by_name[piece.name] for piece in pieces)
+    start = by_name.get(INITIAL, ())
+    probe = _Probe(schema, conditions, time)
+
+    rows = np.zeros(len(pieces), int)
+    fixed: list[np.ndarray] = [np.zeros(0, bool)] * len(pieces)
+    _check_initial(probe, domain, start)
+    for which, name in dict.fromkeys(zip(of_piece, (piece.name for piece in pieces))):
+        for group in stack(tuple(piece for piece in pieces if piece.name == name)):
+            members = [k for k, piece in enumerate(pieces) if piece.name == name and piece.kind == group.kind]
+            x, n = _samples(group)
+            a, g = probe.rows(which, probe.at(x), n)
+            _check_rows(a, g, f"on '{name}'", [conditions[c].name for c in which])
+            bound = _check_start(probe, start, which, name, x, n)
+            for k in members:
+                rows[k], fixed[k] = a.shape[1], bound
+    width = int(rows.max(initial=1))
+    mask = np.arange(width)[None] < rows[:, None]
+    bound = np.zeros_like(mask)
+    for k, flags in enumerate(fixed):
+        bound[k, : len(flags)] = flags
+
+    gaps = gap_matrix(pieces, domain) if pieces else np.zeros((0, 0))
+    related = np.zeros(gaps.shape, np.int8)
+    touching = (gaps <= 0) & ~np.eye(len(pieces), dtype=bool)
+    touching |= touching.T
+    for i, j in zip(*np.nonzero(np.triu(touching))):
+        related[i, j] = related[j, i] = _corner(probe, of_piece, pieces, i, j, domain, start)
+    nearest = np.where(touching | np.eye(len(pieces), dtype=bool), np.inf, np.minimum(gaps, gaps.T))
+    gap = nearest.min(axis=1, initial=np.inf)
+    return Layout(pieces, of_piece, start, mask, bound, related, gap, _collars(pieces, gap, domain, collars))
+
+
+def _collars(pieces, gap, domain, stated) -> np.ndarray:
+    """Half the gap, within the reach of the curve and half the size of the domain; or what was stated."""
+    lo, hi = map(np.asarray, domain.bounds)
+    widest = 0.5 * float(np.min(hi - lo))
+    width = np.array([min(0.5 * g, 0.9 * p.reach, widest) for g, p in zip(gap, pieces)])
+    if stated is None:
+        return width
+    names = {piece.name for piece in pieces}
+    if isinstance(stated, dict) and (unknown := set(stated) - names):
+        raise ValueError(f"a collar is stated for '{unknown.pop()}', which is not a boundary with conditions; "
+                         f"the boundaries are {', '.join(sorted(names))}")
+    for k, piece in enumerate(pieces):
+        value = stated.get(piece.name) if isinstance(stated, dict) else stated
+        if value is None:
+            continue
+        limit = min(gap[k], piece.reach)
+        if not 0 < value <= limit:
+            raise ValueError(f"the collar of '{piece.name}' is {value:g}; it must be positive and at most "
+                             f"{limit:g}, the distance to the next boundary or to the centre of curvature")
+        width[k] = value
+    return width
+
+
+class _Probe:
+    """Evaluates conditions at sample points with NumPy results; one compilation for each set of conditions."""
+
+    def __init__(self, schema, conditions, time):
+        self.schema, self.conditions, self.time = schema, conditions, time
+        self.rng = np.random.default_rng(0)
+        self._compiled: dict = {}
+
+    def at(self, points: np.ndarray, time: float | None = None) -> np.ndarray:
+        """Append a time to spatial points: the one given, or random ones."""
+        if self.time is None:
+            return points
+        start, end = self.time
+        t = self.rng.uniform(start, end, (len(points), 1)) if time is None else np.full((len(points), 1), time)
+        return np.concatenate([points, t], axis=1)
+
+    def rows(self, which, x, n) -> tuple[np.ndarray, np.ndarray]:
+        """A (k, r, m), g (k, r) of the conditions `which` at points x (k, c) with normals n (k, d)."""
+        if which not in self._compiled:
+            self._compiled[which] = jax.jit(jax.vmap(
+                lambda x, n: stacked_rows([self.conditions[c] for c in which], self.schema, x, n)))
+        size = -(-len(x) // 64) * 64  # few sizes, few compilations
+        pad = [(0, size - len(x)), (0, 0)]
+        a, g = self._compiled[which](np.pad(x, pad, mode="edge"), np.pad(n, pad, mode="edge"))
+        return np.asarray(a)[: len(x)], np.asarray(g)[: len(x)]
+
+    def initial_rows(self, which, points) -> tuple[np.ndarray, np.ndarray]:
+        return self.rows(which, self.at(points, self.time[0]), np.zeros((len(points), self.schema.dim)))
+
+
+def stacked_rows(conditions: Sequence[Condition], schema: Schema, x, n):
+    """A (r, m) and g (r,) of several conditions at one point."""
+    parts = [condition.matrix(schema, x, n) for condition in conditions]
+    return jnp.concatenate([a for a, _ in parts]), jnp.concatenate([g for _, g in parts])
+
+
+def _samples(group, each: int = 8) -> tuple[np.ndarray, np.ndarray]:
+    """Points of every piece of a group and the domain's normals there, (k · each, d)."""
+
+    @jax.jit
+    def sample(params, sign, keys):
+        def one(p, sign, key):
+            points = group.kind.sample(p, key, each)
+            return points, sign * jax.vmap(lambda x: group.kind.normal(p, x))(points)
+
+        return jax.vmap(one)(params, sign, keys)
+
+    points, normals = sample(group.params, group.sign, jax.random.split(jax.random.key(0), len(group.index)))
+    return np.concatenate(np.asarray(points)), np.concatenate(np.asarray(normals))
+
+
+def _unit(a: np.ndarray) -> np.ndarray:
+    norm = np.linalg.norm(a, axis=-1, keepdims=True)
+    return a / np.where(norm > 0, norm, 1)
+
+
+def _rank(a: np.ndarray) -> np.ndarray:
+    """Ranks of a stack of matrices, (k, r, m) → (k,), rows scaled to unit size."""
+    return np.linalg.matrix_rank(_unit(a), tol=1e-6) if a.size else np.zeros(a.shape[:-2], int)
+
+
+def _check_rows(a, g, where, names) -> None:
+    if not np.isfinite(a).all():
+        raise ValueError(f"the left side of a condition {where} is not a finite number; check its coefficients")
+    if not np.isfinite(g).all():
+        raise ValueError(f"the data of a condition {where} is not a finite number (NaN or infinity); check rhs")
+    if (np.linalg.norm(a, axis=-1) < 1e-12).any():
+        raise ValueError(f"a condition {where} ({', '.join(names)}) has all coefficients zero (a = b = 0), so it "
+                         f"says nothing; remove it or give it a coefficient")
+    if (_rank(a) < a.shape[1]).any():
+        raise ValueError(f"the conditions {where} ({', '.join(names)}) are linearly dependent; "
+                         f"keep only rows that say something new")
+
+
+def _check_initial(probe, domain, start) -> None:
+    if not start:
+        return
+    a, g = probe.initial_rows(start, np.asarray(domain.sample(jax.random.key(1), 64)))
+    _check_rows(a, g, "at the start of time", [probe.conditions[c].name for c in start])
+
+
+def _check_start(probe, start, which, name, points, normals) -> np.ndarray:
+    """Which rows on a boundary the initial condition already fixes; their data must agree with it."""
+    if not start:
+        return np.zeros(0, bool)
+    x = probe.at(points, probe.time[0])
+    a0, g0 = probe.initial_rows(start, points)
+    a, g = probe.rows(which, x, normals)
+    known = a0.shape[1]
+    bound = np.array([
+        bool((_rank(np.concatenate([a0, a[:, i : i + 1]], axis=1)) == known).all()) for i in range(a.shape[1])
+    ])
+    free = np.concatenate([a0, a[:, ~bound]], axis=1)
+    if (_rank(free) < free.shape[1]).any():
+        raise ValueError(f"the conditions on '{name}' and the initial condition are linearly dependent; "
+                         f"state them so that each row adds something")
+    expected = np.einsum("krm,kms,ks->kr", a[:, bound], np.linalg.pinv(a0), g0)
+    miss = np.abs(expected - g[:, bound]).max(axis=1, initial=0.0)
+    worst = int(miss.argmax())
+    if miss[worst] > _TOLERANCE * max(1.0, np.abs(g).max()):
+        raise ValueError(f"the data on '{name}' and the initial condition disagree by {miss[worst]:.3g} at "
+                         f"{_point(x[worst])}; make them equal at the start of time, or use a Robin condition")
+    return bound
+
+
+def _corner(probe, of_piece, pieces, i, j, domain, start) -> int:
+    """How two touching pieces share their corner."""
+    points = touching_points(pieces[i], pieces[j], domain)
+    verdict = INDEPENDENT
+    pair = f"'{pieces[i].name}' and '{pieces[j].name}'"
+    ni, nj = (np.stack([np.asarray(pieces[k].normal(jnp.asarray(c))) for c in points]) for k in (i, j))
+    times = [None] if probe.time is None else list(probe.time)
+    for time in times:
+        x = probe.at(points, time)
+        ai, gi = probe.rows(of_piece[i], x, ni)
+        aj, gj = probe.rows(of_piece[j], x, nj)
+        p0 = [np.eye(ai.shape[2])] * len(points)
+        if start:
+            a0, _ = probe.initial_rows(start, points)
+            p0 = [np.eye(s.shape[1]) - np.linalg.pinv(s) @ s for s in a0]
+        for k in range(len(points)):
+            both = np.vstack([ai[k], aj[k]])
+            if _rank(both) == len(both):
+                free = np.vstack([r[np.linalg.norm(r @ p0[k], axis=1) > 1e-6] for r in (ai[k], aj[k])]) @ p0[k]
+                if _rank(free) == len(free):
+                    continue
+            if _rank(both) == _rank(ai[k]) == _rank(aj[k]):
+                data = np.concatenate([gi[k], gj[k]])
+                q = np.linalg.pinv(both) @ data
+                miss = np.abs(both @ q - data).max()
+                if miss > _TOLERANCE * max(1.0, np.abs(data).max()):
+                    raise ValueError(f"the data on {pair} disagree by {miss:.3g} at their corner {_point(x[k])}; "
+                                     f"make them equal there")
+                verdict = SHARED
+            else:
+                raise ValueError(f"the rows of {pair} are linearly dependent at their corner {_point(x[k])}; "
+                                 f"state conditions there that are either the same or independent")
+    return verdict
+
+
+def _point(x) -> str:
+    return "(" + ", ".join(f"{v:.4g}" for v in x) + ")"

@@ -1,0 +1,145 @@
+"""The exact ansatz: one network, every condition satisfied to rounding for any weights."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from hardpde.ansatz import Batch, Exact, Term, combine, jets
+from hardpde.formulation import Formulation, adaptive_choice, cast, default_chunks, residual_scale
+from hardpde.inputs import standard_inputs
+from hardpde.networks import MLP, mlp
+from hardpde.problem import Problem
+from hardpde.sampling import graded, uniform
+
+
+def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 4096, dtype: str = "float64",
+          adaptive: bool = False, sampling: str = "graded", chunk: int | None = None) -> Formulation:
+    """Conditions hold by construction; the network learns the smooth solution itself."""
+    _check_positive(width=width, depth=depth, points=points)
+    if sampling not in ("graded", "uniform"):
+        raise ValueError(f"sampling is '{sampling}'; it is 'graded' or 'uniform'")
+    inputs = standard_inputs(problem)
+    ansatz = Exact(problem, inputs)
+    size = jax.eval_shape(inputs, jnp.zeros(problem.schema.coordinates)).shape[0]
+    sizes = [size, *[width] * depth, problem.schema.size]
+    scale = residual_scale(problem)
+    chunks = default_chunks(points, chunk)
+    candidates = graded if sampling == "graded" else uniform
+
+    classes = _classes(problem, ansatz, candidates, points, chunks)
+    total = sum(classes)
+
+    def init(key: Array) -> MLP:
+        return mlp(key, sizes, jnp.dtype(dtype))
+
+    def state(model: MLP, batch: Batch) -> Array:
+        rows = np.cumsum([term.inputs.shape[1] for term in batch.terms])
+        stacked = jnp.concatenate([term.inputs for term in batch.terms], axis=1)
+        outputs = jnp.split(model.jet(stacked), rows[:-1], axis=1)
+        return combine(batch.offset, batch.terms, outputs)
+
+    def assemble(x: Array, ids: Array, classes: tuple[int, ...], differentiate=True) -> Batch:
+        return _assemble(ansatz, scale, x, ids, classes, differentiate)
+
+    @jax.jit
+    def _choose(key: Array) -> tuple[Array, Array]:
+        x = candidates(problem, key, total + total // 4 + 256)
+        return _stratify(ansatz, x, classes)
+
+    @jax.jit
+    def _batch(x: Array, ids: Array) -> Batch:
+        return cast(assemble(x, ids, classes), dtype)
+
+    @jax.jit
+    def _refine(key: Array, model: MLP) -> tuple[Array, Array]:
+        pool_key, pick = jax.random.split(key)
+        pools, scores = [], []
+        for k in jax.random.split(pool_key, 4):
+            x, ids = _choose(k)
+            batch = _batch(x, ids)
+            pools.append(x)
+            scores.append((formulation.residuals(model, batch) ** 2).sum(-1))
+        x = jnp.concatenate(pools)
+        chosen = adaptive_choice(pick, jnp.concatenate(scores).astype(jnp.float64), total + total // 4)
+        return _stratify(ansatz, x[chosen], classes)
+
+    def draw(key: Array, model: MLP | None = None) -> Batch:
+        """Fresh points; with `adaptive`, chosen from a larger pool where the model's residual is large."""
+        x, ids = _refine(key, model) if adaptive and model is not None else _choose(key)
+        return _batch(x, ids)
+
+    @partial(jax.jit, static_argnums=1)
+    def _values(x: Array, most: int) -> Batch:
+        ids, _ = jax.vmap(lambda x: ansatz.active(x, most))(x)
+        return _assemble(ansatz, scale, x, ids, (0, *[0] * (most - 1), len(x)), False)
+
+    @jax.jit
+    def _most(x: Array) -> Array:
+        return jax.vmap(lambda x: ansatz.active(x, 1)[1])(x).max()
+
+    def at(x: np.ndarray) -> Batch:
+        """Values at any points, in their order, without derivatives."""
+        return _values(jnp.asarray(x), max(int(_most(jnp.asarray(x))), 1))
+
+    formulation = Formulation(problem, init, draw, draw, state, at, total, jnp.dtype(dtype), chunks)
+    return formulation
+
+
+def _check_positive(**values) -> None:
+    for name, value in values.items():
+        if value < 1:
+            raise ValueError(f"{name} is {value}; it must be at least 1")
+
+
+def _classes(problem, ansatz: Exact, candidates, points: int, chunks: int) -> tuple[int, ...]:
+    """How many of the points lie in the collars of at least 0, 1, 2, … pieces; every number suits the chunks.
+
+    The counts of points with exactly k corrections are fixed (a stratified sample), so that shapes are static.
+    """
+
+    @jax.jit
+    def count(key):
+        return jax.vmap(lambda x: ansatz.active(x, 1)[1])(candidates(problem, key, 20_000))
+
+    counts = np.asarray(count(jax.random.key(11)))
+    most = int(counts.max(initial=0))
+    sizes = []
+    for k in range(most, 0, -1):  # points with exactly k, at least one chunk row each
+        sizes.append(max(1, round((counts == k).mean() * points / chunks)) * chunks)
+    rest = max(1, round(points / chunks) - sum(sizes) // chunks) * chunks
+    return (rest, *reversed(sizes))
+
+
+def _stratify(ansatz: Exact, x: Array, classes: tuple[int, ...]) -> tuple[Array, Array]:
+    """Pick the stated number of points of each class, most corrections first; a short class takes from below."""
+    most = len(classes) - 1
+    ids, counts = jax.vmap(lambda x: ansatz.active(x, max(most, 1)))(x)
+    order = []
+    for k in range(most, -1, -1):
+        rank = jnp.where(counts == k, 0, jnp.where(counts < k, 1, 2))
+        order.append(jnp.argsort(rank, stable=True)[: classes[k]])
+    chosen = jnp.concatenate(order)
+    return x[chosen], ids[chosen]
+
+
+def _assemble(ansatz: Exact, scale, x: Array, ids: Array, classes: tuple[int, ...], differentiate: bool) -> Batch:
+    """The batch of points sorted by class: main term for all, correction s for the first rows only."""
+    most = len(classes) - 1
+    corrected = sum(classes[1:])
+    size = jets if differentiate else (lambda function, x: jax.tree.map(lambda v: v[None], function(x)))
+    offsets, matrices, inputs = [], [], []
+    for rows, slots in ((slice(0, corrected), most), (slice(corrected, None), 0)):
+        function = jax.vmap(lambda x, i: size(partial(ansatz.coefficients, ids=i), x))
+        c, m, v = function(x[rows], ids[rows, :slots])
+        offsets.append(jnp.moveaxis(c, 1, 0))
+        matrices.append(jnp.moveaxis(m, (1, 2), (0, 1)))  # (1 + c, 1 + k, n, m, m)
+        inputs.append(jnp.moveaxis(v, (1, 2), (0, 1)))
+    terms = [Term(jnp.concatenate([v[:, 0] for v in inputs], axis=1),
+                  jnp.concatenate([m[:, 0] for m in matrices], axis=1))]
+    for s in range(1, most + 1):
+        rows = sum(classes[s:])
+        terms.append(Term(inputs[0][:, s, :rows], matrices[0][:, s, :rows]))
+    return Batch(x, jnp.concatenate(offsets, axis=1), tuple(terms), jax.vmap(scale)(x))

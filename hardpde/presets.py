@@ -1,0 +1,83 @@
+"""Presets: settings of a method for a purpose, as plain data that a run records.
+
+quick: minutes on two cores. best: about a minute on a large GPU. paper: the paper's own budget.
+"""
+
+from copy import deepcopy
+from typing import Any
+
+from hardpde.training import OPTIMISERS, Stage
+
+PRESETS = ("quick", "paper", "best")
+
+_ADAM = {"optimiser": "adam", "options": {"learning_rate": 1e-2}, "steps": 5000, "redraw": 10}
+_PAPER_STAGES = [_ADAM, {"optimiser": "lbfgs", "options": {}, "steps": 15000, "redraw": 1000}]
+
+_DEFAULTS: dict[tuple[str, str], dict[str, Any]] = {
+    ("exact", "quick"): {
+        "method": {"width": 24, "depth": 3, "points": 2048},
+        "stages": [
+            {"optimiser": "adam", "options": {"learning_rate": 5e-3, "plateau": False}, "steps": 500, "redraw": 50},
+            {"optimiser": "ssbroyden", "options": {"line_search": "backtracking"}, "steps": 2000, "redraw": 500},
+        ],
+    },
+    ("exact", "best"): {
+        "method": {"width": 48, "depth": 4, "points": 8192},
+        "stages": [
+            {"optimiser": "adam", "options": {"learning_rate": 3e-3, "plateau": False}, "steps": 1000, "redraw": 50},
+            {"optimiser": "ssbroyden", "options": {"line_search": "batched"}, "steps": 10000, "redraw": 500},
+        ],
+    },
+    ("exact", "paper"): {"method": {"width": 50, "depth": 4, "points": 8192, "dtype": "float32"},
+                         "stages": _PAPER_STAGES},
+    ("hc", "quick"): {"method": {"points": 2048}, "stages": [{**_ADAM, "steps": 1000}]},
+    ("hc", "paper"): {"method": {}, "stages": _PAPER_STAGES},
+    ("hc", "best"): {"method": {"dtype": "float64"}, "stages": _PAPER_STAGES},
+}
+
+# What is better for one problem and not for others is a setting of that problem.
+_OVERRIDES: dict[tuple[str, str, str], dict[str, Any]] = {}
+
+
+def preset(problem: str, method: str, name: str) -> dict[str, Any]:
+    """The settings {"method": options, "stages": [...]} of a preset."""
+    if name not in PRESETS:
+        raise ValueError(f"there is no preset '{name}'; the presets are {', '.join(PRESETS)}")
+    if (method, name) not in _DEFAULTS:
+        raise ValueError(f"method '{method}' has no preset '{name}'")
+    settings = deepcopy(_DEFAULTS[method, name])
+    override = deepcopy(_OVERRIDES.get((problem, method, name), {}))
+    settings["method"] |= override.get("method", {})
+    settings["stages"] = override.get("stages", settings["stages"])
+    return settings
+
+
+def with_steps(settings: dict[str, Any], steps: list[int]) -> dict[str, Any]:
+    """The same settings with other numbers of steps, one for each stage; 0 leaves a stage out."""
+    stages = settings["stages"]
+    if len(steps) != len(stages):
+        names = ", ".join(stage["optimiser"] for stage in stages)
+        raise ValueError(f"{len(steps)} numbers of steps are given for {len(stages)} stages ({names})")
+    if min(steps) < 0 or sum(steps) == 0:
+        raise ValueError("steps must be positive; 0 leaves a stage out, and one stage must remain")
+    new = []
+    for stage, n in zip(stages, steps):
+        if n:
+            redraw = stage.get("redraw", 0)
+            new.append({**stage, "steps": n, "redraw": redraw if redraw and n % redraw == 0 else 0})
+    return {**settings, "stages": new}
+
+
+def make_stages(specifications: list[dict[str, Any]]) -> list[Stage]:
+    """Stages from their plain description."""
+    stages = []
+    for spec in specifications:
+        name = spec["optimiser"]
+        if name not in OPTIMISERS:
+            raise ValueError(f"there is no optimiser '{name}'; the optimisers are {', '.join(OPTIMISERS)}")
+        try:
+            optimiser = OPTIMISERS[name](**spec.get("options", {}))
+        except TypeError as error:
+            raise ValueError(f"optimiser '{name}': {error}") from None
+        stages.append(Stage(name, optimiser, spec["steps"], spec.get("redraw", 0), spec.get("block", 50)))
+    return stages

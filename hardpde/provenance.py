@@ -1,0 +1,45 @@
+"""Where a figure comes from: versions, machine, commit."""
+
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import jax
+
+
+def provenance() -> dict:
+    """Versions, device and commit of this process, as plain data."""
+    packages = {}
+    for name in ("hardpde", "jax", "jaxlib", "equinox", "optax", "numpy"):
+        try:
+            packages[name] = version(name)
+        except PackageNotFoundError:
+            packages[name] = "not installed"
+    return {"versions": {"python": platform.python_version(), **packages}, "device": device(), "commit": commit()}
+
+
+def device() -> str:
+    """The device that JAX computes on, in words."""
+    first = jax.devices()[0]
+    if first.platform == "cpu":
+        return f"CPU, {os.cpu_count()} cores ({platform.machine()})"
+    return f"{first.device_kind} ({len(jax.devices())})"
+
+
+def commit() -> str:
+    """The commit of the code, where it runs from a git checkout; '+' marks uncommitted changes."""
+    folder = Path(__file__).resolve().parent
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True,
+                              timeout=10, check=True).stdout.strip()
+
+    try:
+        if Path(git("rev-parse", "--show-toplevel")) != folder.parent:
+            return "unknown"
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", str(folder))
+        return git("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")
+    except (OSError, subprocess.SubprocessError):
+        return os.environ.get("HARDPDE_COMMIT", "unknown")

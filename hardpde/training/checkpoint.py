@@ -1,0 +1,48 @@
+"""Checkpoints: every number of a training run in one file that is written whole or not at all.
+
+The file is a plain .npz of arrays and text; loading it never executes code.
+"""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from hardpde.files import replacing
+
+
+def save(path: Path, tree: Any, meta: dict) -> None:
+    """Write the arrays of a pytree and a JSON-able dictionary."""
+    arrays = {f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(tree))}
+    arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+
+
+def read_meta(path: Path) -> dict:
+    """The dictionary alone."""
+    return _read(path, lambda file: json.loads(file["meta"].tobytes()))
+
+
+def load(path: Path, like: Any) -> Any:
+    """The pytree saved, checked against the structure, shapes and types of `like`."""
+    leaves, tree = jax.tree.flatten(like)
+    found = _read(path, lambda file: [file[f"leaf{i}"] for i in range(len(file.files) - 1)])
+    same = len(found) == len(leaves) and all(
+        a.shape == tuple(b.shape) and a.dtype == b.dtype for a, b in zip(found, leaves))
+    if not same:
+        raise ValueError(f"'{path}' belongs to another model or another version; start the run again")
+    return jax.tree.unflatten(tree, [jax.numpy.asarray(a) for a in found])
+
+
+def _read(path: Path, extract):
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return extract(file)
+    except FileNotFoundError:
+        raise ValueError(f"'{path}' does not exist") from None
+    except (OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        raise ValueError(f"'{path}' is damaged or not a hardpde file ({error}); start the run again") from None

@@ -1,0 +1,567 @@
+"""Optimisers as optax transformations, so that one training loop serves all of them.
+
+Every function here returns an `optax.GradientTransformationExtraArgs` and is used in the same way:
+
+    value, grad = jax.value_and_grad(loss)(params, batch)
+    updates, state = optimiser.update(
+        grad, state, params, value=value, value_fn=lambda p: loss(p, batch),
+        residual_fn=lambda p: residual_vector(p, batch), fresh=fresh,
+    )
+    params = optax.apply_updates(params, updates)
+
+`fresh` (a traced bool) is True on the first step after the points were redrawn: a difference of two
+gradients across it says nothing about curvature. `status(state)` tells whether progress is possible.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.flatten_util import ravel_pytree
+
+RUNNING, CONVERGED, STALLED = 0, 1, 2
+
+_SENTENCES = {
+    RUNNING: "the optimiser is still making progress",
+    CONVERGED: "the gradient is below the tolerance",
+    STALLED: "the line search found no lower loss along the steepest descent",
+}
+
+_FAILURES_BEFORE_STALL = 3  # the first failure restarts from steepest descent, the others are that descent
+_STEEPEST_SHRINK = 1e-2  # each further restart looks this much closer to the current point
+
+
+def status(state: Any) -> jax.Array:
+    """The status code (int32) found anywhere in an optimiser state: 0 running, 1 converged, 2 stalled.
+
+    States without such a field, e.g. Adam's, report 0.
+    """
+    leaves, _ = jax.tree_util.tree_flatten_with_path(state)
+    codes = [leaf for path, leaf in leaves if path and getattr(path[-1], "name", None) == "status"]
+    code = jnp.asarray(RUNNING, jnp.int32)
+    for other in codes:
+        code = jnp.maximum(code, other)
+    return code
+
+
+def describe_status(code: int | jax.Array) -> str:
+    """The meaning of a status code in one sentence."""
+    try:
+        return _SENTENCES[int(code)]
+    except KeyError:
+        raise ValueError(f"code must be one of {sorted(_SENTENCES)}, got {int(code)}") from None
+
+
+def _progress(
+    gradient: jax.Array, moved: jax.Array, failures: jax.Array, tolerance: float
+) -> tuple[jax.Array, jax.Array]:
+    """The new number of failures in a row and the status code."""
+    converged = jnp.max(jnp.abs(gradient)) <= tolerance
+    failures = jnp.where(moved | converged, 0, failures + 1).astype(jnp.int32)
+    stalled = jnp.where(failures >= _FAILURES_BEFORE_STALL, STALLED, RUNNING)
+    return failures, jnp.where(converged, CONVERGED, stalled).astype(jnp.int32)
+
+
+def _tree_where(condition: jax.Array, yes: Any, no: Any) -> Any:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+
+
+def _finite(value: jax.Array) -> jax.Array:
+    """Infinity in place of NaN, so that a minimum never picks it."""
+    return jnp.where(jnp.isnan(value), jnp.inf, value)
+
+
+# ------------------------------------------------------------------------------------------------- Adam
+
+
+class PlateauState(NamedTuple):
+    """State of `reduce_on_plateau`; `learning_rate` is the one the next step uses."""
+
+    learning_rate: jax.Array
+    best: jax.Array
+    bad: jax.Array
+    cooldown: jax.Array
+    seen: jax.Array
+
+
+def reduce_on_plateau(
+    learning_rate: float,
+    factor: float = 0.1,
+    patience: int = 10,
+    threshold: float = 1e-4,
+    cooldown: int = 0,
+    min_lr: float = 0.0,
+    eps: float = 1e-8,
+    every: int = 1,
+) -> optax.GradientTransformationExtraArgs:
+    """Scale by minus a learning rate that follows PyTorch's `ReduceLROnPlateau` (mode min, relative).
+
+    The rule sees `value` at every `every`-th step, after that step; a reduction acts from the next one.
+    """
+    if not 0 < factor < 1:
+        raise ValueError(f"factor must lie between 0 and 1, got {factor}")
+    if every < 1:
+        raise ValueError(f"every must be at least 1, got {every}")
+
+    def init(params: Any) -> PlateauState:
+        del params
+        # Separate arrays: a donated state must not hold one buffer twice.
+        zeros = [jnp.zeros((), jnp.int32) for _ in range(3)]
+        return PlateauState(jnp.asarray(learning_rate, float), jnp.asarray(jnp.inf, float), *zeros)
+
+    def observe(state: PlateauState, value: jax.Array) -> PlateauState:
+        better = value < state.best * (1.0 - threshold)
+        best = jnp.where(better, value, state.best)
+        cooling = state.cooldown > 0
+        bad = jnp.where(better | cooling, 0, state.bad + 1)
+        waiting = jnp.where(cooling, state.cooldown - 1, state.cooldown)
+        reduce = bad > patience
+        lower = jnp.maximum(state.learning_rate * factor, min_lr)
+        take = reduce & (state.learning_rate - lower > eps)
+        return PlateauState(
+            learning_rate=jnp.where(take, lower, state.learning_rate),
+            best=best,
+            bad=jnp.where(reduce, 0, bad),
+            cooldown=jnp.where(reduce, cooldown, waiting).astype(jnp.int32),
+            seen=state.seen,
+        )
+
+    def update(updates: Any, state: PlateauState, params: Any = None, *, value: Any, **extra: Any):
+        del params, extra
+        scaled = jax.tree.map(lambda u: (-state.learning_rate * u).astype(u.dtype), updates)
+        observed = observe(state, jnp.asarray(value, float))
+        new = _tree_where((state.seen + 1) % every == 0, observed, state)
+        return scaled, new._replace(seen=state.seen + 1)
+
+    return optax.GradientTransformationExtraArgs(init, update)
+
+
+def adam(
+    learning_rate: float | Callable[[jax.Array], jax.Array] = 1e-2,
+    plateau: bool = True,
+    factor: float = 0.1,
+    patience: int = 10,
+    threshold: float = 1e-4,
+    cooldown: int = 0,
+    min_lr: float = 0.0,
+    eps: float = 1e-8,
+    every: int = 1,
+) -> optax.GradientTransformationExtraArgs:
+    """Adam, by default followed by PyTorch's `ReduceLROnPlateau` rule, step for step.
+
+    `eps` is the smallest reduction the rule makes, `every` the number of steps between two looks at the
+    loss (PyTorch users step the scheduler once per epoch). With `plateau=False` the learning rate is
+    constant or a schedule (a function of the step).
+    """
+    if not plateau:
+        rate = optax.scale_by_learning_rate(learning_rate)
+    elif callable(learning_rate):
+        raise ValueError("learning_rate is a schedule: pass plateau=False, or a number with plateau=True")
+    else:
+        rate = reduce_on_plateau(learning_rate, factor, patience, threshold, cooldown, min_lr, eps, every)
+    return optax.with_extra_args_support(optax.chain(optax.scale_by_adam(), rate))
+
+
+# ----------------------------------------------------------------------------------------------- L-BFGS
+
+
+class LBFGSState(NamedTuple):
+    """State of `lbfgs`: optax's own, the failures in a row, and the status."""
+
+    inner: Any
+    failures: jax.Array
+    status: jax.Array
+
+
+def lbfgs(memory: int = 50, tolerance: float = 1e-12) -> optax.GradientTransformationExtraArgs:
+    """L-BFGS with optax's zoom line search. A redraw or a failed search drops the memory."""
+    inner = optax.lbfgs(memory_size=memory)
+
+    def init(params: Any) -> LBFGSState:
+        # optax fills both memories with one array of zeros: copied, so that the state can be donated.
+        blank = jax.tree.map(jnp.copy, inner.init(params))
+        return LBFGSState(blank, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
+
+    def update(
+        updates: Any,
+        state: LBFGSState,
+        params: Any,
+        *,
+        value: Any,
+        value_fn: Callable[[Any], jax.Array],
+        fresh: Any = False,
+        **extra: Any,
+    ):
+        del extra
+        blank = inner.init(params)
+        start = _tree_where(jnp.asarray(fresh), blank, state.inner)
+        step, moved_state = inner.update(updates, start, params, value=value, grad=updates, value_fn=value_fn)
+        gradient, _ = ravel_pytree(updates)
+        moved = moved_state[-1].value < value
+        failures, code = _progress(gradient, moved, jnp.where(fresh, 0, state.failures), tolerance)
+        moved &= code != CONVERGED
+        step = jax.tree.map(lambda d, p: jnp.where(moved, d, 0).astype(p.dtype), step, params)
+        return step, LBFGSState(_tree_where(moved, moved_state, blank), failures, code)
+
+    return optax.GradientTransformationExtraArgs(init, update)
+
+
+# ---------------------------------------------------------------------------------- self-scaled Broyden
+
+
+class RankThree(NamedTuple):
+    """H₊ = scale (H + c_y Hy (Hy)ᵀ + c_v v vᵀ) + c_s s sᵀ; `valid` is False where H₊ = H."""
+
+    scale: jax.Array
+    c_y: jax.Array
+    c_v: jax.Array
+    c_s: jax.Array
+    Hy: jax.Array
+    v: jax.Array
+    s: jax.Array
+    valid: jax.Array
+
+    def matrix(self, H: jax.Array) -> jax.Array:
+        """H₊, one elementwise expression that XLA fuses into a single read and write of H."""
+        outer = lambda u: u[:, None] * u[None, :]  # noqa: E731  (symmetric to the last bit)
+        return self.scale * (H + self.c_y * outer(self.Hy) + self.c_v * outer(self.v)) + self.c_s * outer(
+            self.s
+        )
+
+    def product(self, Hg: jax.Array, g: jax.Array) -> jax.Array:
+        """H₊ g from H g, without touching H."""
+        inner = Hg + self.c_y * (self.Hy @ g) * self.Hy + self.c_v * (self.v @ g) * self.v
+        return self.scale * inner + self.c_s * (self.s @ g) * self.s
+
+
+def _scaling(h: jax.Array, b: jax.Array, n: int) -> tuple[jax.Array, jax.Array]:
+    """θ and τ of SSBroyden, Urbán, Stefanou & Pons (arXiv 2405.04230), eqs. (13)-(23).
+
+    h = yᵀHy / yᵀs and b = sᵀH⁻¹s / yᵀs; a = hb − 1 ≥ 0 by the Cauchy–Schwarz inequality.
+    """
+    a = jnp.maximum(h * b - 1, 1e-14)
+    c = jnp.sqrt(a / (1 + a))
+    r = jnp.minimum(1.0, h / ((1 + a) * (1 + c)))  # h (1 − c) without cancellation
+    theta = jnp.maximum((r - 1) / a, jnp.minimum(1 / r, (1 - b) / b))
+    sigma = 1 + a * theta
+    bound = jnp.minimum(1.0, 1 / b)
+    root = sigma ** (-1.0 / max(n - 1, 1))
+    positive = jnp.maximum(theta, jnp.finfo(theta.dtype).tiny)
+    tau = jnp.where(theta <= 0, jnp.minimum(bound * root, sigma), bound * jnp.minimum(root, 1 / positive))
+    return theta, tau
+
+
+def _rank_three(
+    s: jax.Array,
+    y: jax.Array,
+    Hy: jax.Array,
+    sBs: jax.Array,
+    allowed: jax.Array | bool = True,
+    theta: jax.Array | float | None = None,
+    tau: jax.Array | float | None = None,
+) -> RankThree:
+    """The update as coefficients and vectors; the identity where yᵀs ≤ 0, not finite or not `allowed`."""
+    ys, yHy = y @ s, y @ Hy
+    floor = jnp.finfo(s.dtype).eps * jnp.linalg.norm(y) * jnp.linalg.norm(s)
+    valid = jnp.asarray(allowed) & (ys > floor) & (yHy > 0) & (sBs > 0)
+    ys, yHy, sBs = (jnp.where(valid, q, 1) for q in (ys, yHy, sBs))
+    h, b = yHy / ys, sBs / ys
+    own_theta, own_tau = _scaling(h, b, s.size)
+    theta = own_theta if theta is None else jnp.asarray(theta, s.dtype)
+    tau = own_tau if tau is None else jnp.asarray(tau, s.dtype)
+    phi = (1 - theta) / (1 + jnp.maximum(h * b - 1, 1e-14) * theta)
+    # XLA may recompute v at each entry of H when it fuses `matrix`: no division by vector entry here.
+    v = s * (1 / ys) - Hy * (1 / yHy)
+    coefficients = (1 / tau, -1 / yHy, phi * yHy, 1 / ys)
+    for number in (*coefficients, v @ v):
+        valid &= jnp.isfinite(number)
+    valid &= tau > 0
+    scale, c_y, c_v, c_s = (jnp.where(valid, c, d) for c, d in zip(coefficients, (1, 0, 0, 0)))
+    Hy, v, s = (jnp.where(valid, u, 0) for u in (Hy, v, s))
+    return RankThree(scale, c_y, c_v, c_s, Hy, v, s, valid)
+
+
+def ssbroyden_update(
+    H: jax.Array,
+    s: jax.Array,
+    y: jax.Array,
+    sBs: jax.Array,
+    theta: jax.Array | float | None = None,
+    tau: jax.Array | float | None = None,
+) -> jax.Array:
+    """The self-scaled Broyden update of an inverse Hessian H (n, n); H₊ y = s, H₊ symmetric positive.
+
+    `s` (n,) is the step, `y` (n,) the change of the gradient, `sBs` = sᵀH⁻¹s, which is −α sᵀg for a step
+    s = −α H g. `theta` and `tau` default to the choice of Urbán, Stefanou & Pons (arXiv 2405.04230);
+    theta = 0, tau = 1 is BFGS and theta = 1, tau = 1 is DFP:
+
+        H₊ = [H − Hy yᵀH/(yᵀHy) + φ (yᵀHy) v vᵀ]/τ + s sᵀ/(yᵀs),
+        v = s/(yᵀs) − Hy/(yᵀHy),   φ = (1 − θ)/(1 + aθ),   a = (yᵀHy)(sᵀH⁻¹s)/(yᵀs)² − 1.
+
+    Returns H itself where yᵀs ≤ 0 or the formula is not finite.
+    """
+    Hy = jnp.matmul(H, y, precision="highest")
+    return _rank_three(s, y, Hy, sBs, theta=theta, tau=tau).matrix(H)
+
+
+LineSearch = Callable[[Callable[[jax.Array], jax.Array], jax.Array, jax.Array], jax.Array]
+"""(loss along the ray, loss at 0, slope at 0) -> step length, 0 where no lower loss was found."""
+
+
+def _batched_search(steps: Sequence[float]) -> LineSearch:
+    def search(along: Callable, value: jax.Array, slope: jax.Array) -> jax.Array:
+        lengths = jnp.asarray(steps, slope.dtype)
+        values = _finite(jax.vmap(along)(lengths))
+        best = jnp.argmin(values)
+        return jnp.where(values[best] < value, lengths[best], 0)
+
+    return search
+
+
+def _backtracking_search(decrease: float = 1e-4, evaluations: int = 12) -> LineSearch:
+    """Armijo with quadratic interpolation bounded to [0.1, 0.5] (Nocedal & Wright, section 3.5).
+
+    Where no trial satisfies Armijo's condition (rounding, near a minimum) the lowest one is taken.
+    """
+
+    def search(along: Callable, value: jax.Array, slope: jax.Array) -> jax.Array:
+        def unfinished(carry):
+            count, done, *_ = carry
+            return ~done & (count < evaluations)
+
+        def trial(carry):
+            count, _, length, best_length, best = carry
+            new = _finite(along(length)).astype(best.dtype)
+            done = new <= value + decrease * length * slope
+            lower = done | (new < best)
+            curvature = 2 * (new - value - length * slope)
+            minimiser = -slope * length**2 / jnp.where(curvature > 0, curvature, jnp.inf)
+            shorter = jnp.clip(minimiser, 0.1 * length, 0.5 * length)
+            return (
+                count + 1,
+                done,
+                shorter.astype(length.dtype),
+                jnp.where(lower, length, best_length),
+                jnp.where(lower, new, best),
+            )
+
+        start = (
+            jnp.zeros((), jnp.int32),
+            jnp.asarray(False),
+            jnp.ones((), slope.dtype),
+            jnp.zeros((), slope.dtype),
+            jnp.asarray(jnp.inf, value.dtype),
+        )
+        *_, length, best = jax.lax.while_loop(unfinished, trial, start)
+        return jnp.where(best < value, length, 0)
+
+    return search
+
+
+class SSBroydenState(NamedTuple):
+    """Inverse Hessian H, the last gradient g, H g, and the length of the last step s = −step · H g."""
+
+    H: jax.Array
+    gradient: jax.Array
+    product: jax.Array
+    step: jax.Array
+    failures: jax.Array
+    status: jax.Array
+
+
+def ssbroyden(
+    line_search: str = "batched",
+    steps: Sequence[float] = (1.0, 0.5, 2.0, 0.2, 0.05, 0.01, 1e-3),
+    initial_scale: float = 1.0,
+    reset_scale: float = 1e-3,
+    tolerance: float = 1e-12,
+) -> optax.GradientTransformationExtraArgs:
+    """Self-scaled Broyden with a dense inverse Hessian (`ssbroyden_update`), for up to ~10⁴ weights.
+
+    The pair (s, y) of a step enters H at the next call, when the new gradient is known; it is skipped
+    where `fresh`. "batched" evaluates all `steps` at once and takes the lowest loss (fast on a GPU),
+    "backtracking" is an Armijo search, mostly one evaluation (fast on a CPU). Where neither finds a lower
+    loss, or −H g does not descend, H restarts from `reset_scale` times the identity.
+
+    One iteration costs one product H g and one fused read and write of H.
+    """
+    if line_search == "batched":
+        search = _batched_search(steps)
+    elif line_search == "backtracking":
+        search = _backtracking_search()
+    else:
+        raise ValueError(f'line_search must be "batched" or "backtracking", got {line_search!r}')
+
+    def init(params: Any) -> SSBroydenState:
+        x, _ = ravel_pytree(params)
+        zero = jnp.zeros((), jnp.int32)
+        return SSBroydenState(
+            H=initial_scale * jnp.eye(x.size, dtype=x.dtype),
+            gradient=jnp.zeros_like(x),
+            product=jnp.zeros_like(x),
+            step=jnp.zeros((), x.dtype),
+            failures=zero,
+            status=jnp.zeros((), jnp.int32),
+        )
+
+    def update(
+        updates: Any,
+        state: SSBroydenState,
+        params: Any,
+        *,
+        value: Any,
+        value_fn: Callable[[Any], jax.Array],
+        fresh: Any = False,
+        **extra: Any,
+    ):
+        del extra
+        x, unravel = ravel_pytree(params)
+        g = ravel_pytree(updates)[0].astype(x.dtype)
+        H, fresh, value = state.H, jnp.asarray(fresh), jnp.asarray(value)
+
+        product = jnp.matmul(H, g, precision="highest")
+        sBs = state.step**2 * (state.gradient @ state.product)
+        change = _rank_three(
+            -state.step * state.product, g - state.gradient, product - state.product, sBs, ~fresh
+        )
+        product = change.product(product, g)
+
+        failures = jnp.where(fresh, 0, state.failures)
+        restart_scale = (reset_scale * _STEEPEST_SHRINK**failures).astype(x.dtype)
+        descends = g @ product > 0
+        product = jnp.where(descends, product, restart_scale * g)
+
+        step = search(lambda length: value_fn(unravel(x - length * product)), value, -(g @ product))
+        failures, code = _progress(g, step > 0, failures, tolerance)
+        step = jnp.where(code == CONVERGED, 0, step).astype(x.dtype)
+
+        restart = ~descends | ((step == 0) & (code != CONVERGED))
+        H = jnp.where(restart, restart_scale * jnp.eye(x.size, dtype=x.dtype), change.matrix(H))
+        move = jnp.where(step > 0, -step * product, 0)
+        return unravel(move), SSBroydenState(H, g, product, step, failures, code)
+
+    return optax.GradientTransformationExtraArgs(init, update)
+
+
+# ----------------------------------------------------------------------------------- Levenberg-Marquardt
+
+
+def jacobian(residual: Callable[[jax.Array], jax.Array], x: jax.Array, batch: int = 128) -> jax.Array:
+    """The Jacobian (rows, n) of a residual vector, forward by columns or backward by rows.
+
+    Whichever of the two has fewer passes is taken, `batch` of them at a time.
+    """
+    rows = jax.eval_shape(residual, x).size
+    if x.size <= rows:
+        _, tangent = jax.linearize(residual, x)
+        column = lambda i: tangent(jnp.zeros_like(x).at[i].set(1))  # noqa: E731
+        return jax.lax.map(column, jnp.arange(x.size), batch_size=min(batch, x.size)).T
+    r, pullback = jax.vjp(residual, x)
+    row = lambda i: pullback(jnp.zeros_like(r).at[i].set(1))[0]  # noqa: E731
+    return jax.lax.map(row, jnp.arange(rows), batch_size=min(batch, rows))
+
+
+def _uses_woodbury(mode: str, rows: int, columns: int) -> bool:
+    if mode not in ("dense", "woodbury", "auto"):
+        raise ValueError(f'mode must be "dense", "woodbury" or "auto", got {mode!r}')
+    return mode == "woodbury" or (mode == "auto" and rows < columns)
+
+
+def damped_solver(J: jax.Array, r: jax.Array, mode: str = "auto") -> Callable[[jax.Array], jax.Array]:
+    """The Levenberg–Marquardt step d(μ) solving (JᵀJ + μI) d = −Jᵀr, by Cholesky.
+
+    "woodbury" uses the equal form d = −Jᵀ(JJᵀ + μI)⁻¹ r, the smaller system when J has few rows.
+    """
+    woodbury = _uses_woodbury(mode, *J.shape)
+    product = lambda a, b: jnp.matmul(a, b, precision="highest")  # noqa: E731
+    gram = product(J, J.T) if woodbury else product(J.T, J)
+    right = r if woodbury else product(J.T, r)
+    diagonal = jnp.arange(gram.shape[0])
+
+    def step(mu: jax.Array) -> jax.Array:
+        factor = jnp.linalg.cholesky(gram.at[diagonal, diagonal].add(mu), symmetrize_input=False)
+        solution = jax.scipy.linalg.cho_solve((factor, True), right)
+        return -(product(J.T, solution) if woodbury else solution)
+
+    return step
+
+
+class LevenbergMarquardtState(NamedTuple):
+    """The damping μ, the failures in a row, and the status."""
+
+    damping: jax.Array
+    failures: jax.Array
+    status: jax.Array
+
+
+def levenberg_marquardt(
+    damping: float = 1e-3,
+    mode: str = "auto",
+    up: float = 10.0,
+    down: float = 0.1,
+    jacobian_batch: int = 128,
+    tolerance: float = 1e-12,
+) -> optax.GradientTransformationExtraArgs:
+    """Levenberg–Marquardt for a loss that is a sum of squares, loss = r·r with r = `residual_fn(params)`.
+
+    Each step tries the dampings μ·(down, 1, up) and keeps the one with the lowest loss; where none lowers
+    it the step is zero and μ rises beyond all three. `update` also accepts
+    `jacobian_fn(params)`, a pytree like `jax.jacrev(residual_fn)(params)`: residuals that belong to
+    single points are differentiated point by point far faster than through the whole vector.
+    """
+    _uses_woodbury(mode, 1, 1)
+    if not 0 < down < 1 < up:
+        raise ValueError(f"down and up must satisfy 0 < down < 1 < up, got down={down}, up={up}")
+
+    def init(params: Any) -> LevenbergMarquardtState:
+        x, _ = ravel_pytree(params)
+        zeros = [jnp.zeros((), jnp.int32) for _ in range(2)]
+        return LevenbergMarquardtState(jnp.asarray(damping, x.dtype), *zeros)
+
+    def update(
+        updates: Any,
+        state: LevenbergMarquardtState,
+        params: Any,
+        *,
+        value: Any,
+        value_fn: Callable[[Any], jax.Array],
+        residual_fn: Callable[[Any], jax.Array],
+        jacobian_fn: Callable[[Any], Any] | None = None,
+        fresh: Any = False,
+        **extra: Any,
+    ):
+        del extra
+        x, unravel = ravel_pytree(params)
+        g = ravel_pytree(updates)[0].astype(x.dtype)
+        residual = lambda z: residual_fn(unravel(z)).reshape(-1)  # noqa: E731
+        r = residual(x)
+        if jacobian_fn is None:
+            J = jacobian(residual, x, jacobian_batch)
+        else:
+            leaves = jax.tree.leaves(jacobian_fn(params))
+            J = jnp.concatenate([leaf.reshape(r.size, -1) for leaf in leaves], axis=1)
+        solve = damped_solver(J, r, mode)
+
+        # A stall on the old points raised the damping; new points start again from the given one.
+        mu = jnp.where(fresh, jnp.minimum(state.damping, damping), state.damping).astype(x.dtype)
+
+        def trial(candidate: jax.Array) -> tuple[jax.Array, jax.Array]:
+            d = solve(candidate)
+            return d, _finite(value_fn(unravel(x + d)))
+
+        candidates = mu * jnp.asarray([down, 1.0, up], x.dtype)
+        directions, values = jax.lax.map(trial, candidates)
+        best = jnp.argmin(values)
+        moved = values[best] < value
+        failures, code = _progress(g, moved, jnp.where(fresh, 0, state.failures), tolerance)
+        moved &= code != CONVERGED
+
+        raised = jnp.where(code == CONVERGED, mu, mu * up**2 / down)
+        limits = jnp.finfo(x.dtype)
+        mu = jnp.clip(jnp.where(moved, candidates[best], raised), limits.tiny / limits.eps, 1e20)
+        step = jnp.where(moved, directions[best], 0)
+        return unravel(step), LevenbergMarquardtState(mu.astype(x.dtype), failures, code)
+
+    return optax.GradientTransformationExtraArgs(init, update)

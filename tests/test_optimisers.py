@@ -1,0 +1,425 @@
+"""Properties of the optimisers: secant equation, exactness on simple problems, redraws, status, dtypes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import hardpde  # noqa: F401  (float64)
+from hardpde.training import optimisers as op
+
+SECOND_ORDER = {
+    "ssbroyden-batched": lambda: op.ssbroyden("batched"),
+    "ssbroyden-backtracking": lambda: op.ssbroyden("backtracking"),
+    "lbfgs": lambda: op.lbfgs(20),
+    "lm-dense": lambda: op.levenberg_marquardt(mode="dense"),
+    "lm-woodbury": lambda: op.levenberg_marquardt(mode="woodbury"),
+}
+EVERY = {
+    "adam": lambda: op.adam(),
+    "adam-cosine": lambda: op.adam(optax.cosine_decay_schedule(1e-2, 100), plateau=False),
+    **SECOND_ORDER,
+}
+
+NAN = float("nan")
+update = jax.jit(op.ssbroyden_update)
+
+
+def run(optimiser, residual, params, steps, fresh=lambda i: False):
+    """Minimise residual·residual in one scan; returns the parameters, the state and the losses."""
+    loss = squared(residual)
+
+    def body(carry, i):
+        params, state = carry
+        value, grad = jax.value_and_grad(loss)(params)
+        updates, state = optimiser.update(
+            grad, state, params, value=value, value_fn=loss, residual_fn=residual, fresh=fresh(i)
+        )
+        return (optax.apply_updates(params, updates), state), value
+
+    start = params, optimiser.init(params)
+    (params, state), losses = jax.jit(lambda c: jax.lax.scan(body, c, jnp.arange(steps)))(start)
+    return params, state, losses
+
+
+def squared(residual):
+    return lambda p: jnp.sum(residual(p) ** 2)
+
+
+def rosenbrock(x):
+    """Residuals whose squares sum to the extended Rosenbrock function: n/2 valleys, one minimum, 0 at 1."""
+    return jnp.concatenate([10 * (x[1::2] - x[::2] ** 2), 1 - x[::2]])
+
+
+def network(p):
+    return jnp.tanh(p["w"] @ jnp.linspace(-1, 1, 3).astype(p["w"].dtype) + p["b"]) - 0.3
+
+
+def describe(tree):
+    return jax.tree.map(lambda a: (a.shape, a.dtype), tree)
+
+
+def spd(rng, n, condition=10.0):
+    q, _ = np.linalg.qr(rng.normal(size=(n, n)))
+    A = q @ np.diag(np.geomspace(1, condition, n)) @ q.T
+    return jnp.asarray((A + A.T) / 2)
+
+
+# ------------------------------------------------------------------------------------------ convergence
+
+
+@pytest.mark.parametrize("name", SECOND_ORDER)
+@pytest.mark.parametrize("n, steps", [(2, 80), (20, 250)])
+def test_rosenbrock(name, n, steps):
+    start = jnp.where(jnp.arange(n) % 2 == 0, -1.2, 1.0)
+    x, state, losses = run(SECOND_ORDER[name](), rosenbrock, start, steps)
+    assert jnp.sum(rosenbrock(x) ** 2) < 1e-10
+    assert jnp.all(jnp.diff(losses) <= 0)
+    assert int(op.status(state)) in (op.RUNNING, op.CONVERGED, op.STALLED)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ssbroyden_ends_on_a_quadratic_in_n_exact_steps(seed):
+    rng, n = np.random.default_rng(seed), 8
+    A, x, H = spd(rng, n, 50.0), jnp.asarray(rng.normal(size=n)), jnp.eye(n)
+    for _ in range(n):
+        g = A @ x
+        d = -H @ g
+        alpha = -(g @ d) / (d @ A @ d)
+        s = alpha * d
+        x = x + s
+        H = update(H, s, A @ s, -alpha * (s @ g))
+    assert jnp.linalg.norm(A @ x) < 1e-9
+
+
+@pytest.mark.parametrize("mode, rows", [("dense", 12), ("dense", 5), ("woodbury", 5), ("auto", 12)])
+def test_undamped_levenberg_marquardt_solves_linear_least_squares_at_once(mode, rows):
+    rng = np.random.default_rng(0)
+    A, b = jnp.asarray(rng.normal(size=(rows, 5))), jnp.asarray(rng.normal(size=rows))
+    optimiser = op.levenberg_marquardt(damping=1e-13, mode=mode)
+    x, _, _ = run(optimiser, lambda x: A @ x - b, jnp.zeros(5), 1)
+    assert jnp.allclose(x, jnp.linalg.lstsq(A, b)[0], atol=1e-7)
+
+
+# ------------------------------------------------------------------------------------- SSBroyden's update
+
+
+@pytest.mark.parametrize("n", [1, 2, 12])
+def test_update_is_secant_symmetric_and_positive(n):
+    rng = np.random.default_rng(n)
+    for _ in range(30):
+        H, s = spd(rng, n, 100.0), jnp.asarray(rng.normal(size=n))
+        y = spd(rng, n, 30.0) @ s * 10.0 ** rng.uniform(-2, 2)
+        new = update(H, s, y, s @ jnp.linalg.solve(H, s))
+        assert not jnp.array_equal(new, H)
+        assert jnp.allclose(new @ y, s, rtol=1e-7, atol=1e-7)
+        assert jnp.array_equal(new, new.T)
+        assert jnp.linalg.eigvalsh(new)[0] > 0
+
+
+def test_update_contains_bfgs_and_dfp():
+    rng = np.random.default_rng(3)
+    H, s = spd(rng, 6), jnp.asarray(rng.normal(size=6))
+    y = spd(rng, 6) @ s
+    sBs = s @ jnp.linalg.solve(H, s)
+    left = jnp.eye(6) - jnp.outer(s, y) / (y @ s)
+    bfgs = left @ H @ left.T + jnp.outer(s, s) / (y @ s)
+    dfp = H - jnp.outer(H @ y, H @ y) / (y @ H @ y) + jnp.outer(s, s) / (y @ s)
+    assert jnp.allclose(op.ssbroyden_update(H, s, y, sBs, theta=0.0, tau=1.0), bfgs, atol=1e-12)
+    assert jnp.allclose(op.ssbroyden_update(H, s, y, sBs, theta=1.0, tau=1.0), dfp, atol=1e-12)
+
+
+def test_update_is_skipped_without_positive_curvature_or_when_not_finite():
+    rng = np.random.default_rng(4)
+    H, s = spd(rng, 5), jnp.asarray(rng.normal(size=5))
+    for y in (-s, 0 * s, s * jnp.nan):
+        assert jnp.array_equal(update(H, s, y, s @ s), H)
+
+
+@pytest.mark.parametrize("search", ["batched", "backtracking"])
+def test_state_of_ssbroyden_is_consistent(search):
+    """After any number of steps H is positive and the stored product is H g; the lazy update equals the
+    pure function."""
+    optimiser, loss = op.ssbroyden(search), squared(rosenbrock)
+    step = jax.jit(lambda g, state, x: optimiser.update(g, state, x, value=loss(x), value_fn=loss))
+    gradient = jax.jit(jax.grad(loss))
+    x = jnp.linspace(-1.0, 1.5, 6)
+    state = optimiser.init(x)
+    for _ in range(20):
+        before, (updates, state) = state, step(gradient(x), state, x)
+        s = -before.step * before.product
+        y = gradient(x) - before.gradient
+        expected = update(before.H, s, y, -before.step * (s @ before.gradient))
+        assert jnp.allclose(state.H, expected, rtol=1e-6, atol=1e-9)
+        assert jnp.allclose(state.H @ state.gradient, state.product, rtol=1e-8, atol=1e-12)
+        assert jnp.array_equal(state.H, state.H.T) and jnp.linalg.eigvalsh(state.H)[0] > 0
+        x = x + updates
+
+
+def test_a_failed_search_restarts_from_steepest_descent_and_recovers():
+    """Where −H g climbs (H made negative by hand), H restarts and the loss still falls."""
+    optimiser, start = op.ssbroyden(), jnp.asarray([-1.2, 1.0])
+    loss = squared(rosenbrock)
+    state = optimiser.init(start)._replace(H=-jnp.eye(2))
+    value, grad = jax.value_and_grad(loss)(start)
+    step = jax.jit(lambda state: optimiser.update(grad, state, start, value=value, value_fn=loss))
+    updates, state = step(state)
+    assert loss(start + updates) < value
+    assert jnp.array_equal(state.H, 1e-3 * jnp.eye(2))
+    assert int(op.status(state)) == op.RUNNING
+
+
+# -------------------------------------------------------------------------------- Levenberg-Marquardt
+
+
+@pytest.mark.parametrize("shape", [(4, 9), (9, 4), (6, 6)])
+def test_dense_and_woodbury_give_the_same_step(shape):
+    rng = np.random.default_rng(1)
+    J, r = jnp.asarray(rng.normal(size=shape)), jnp.asarray(rng.normal(size=shape[0]))
+    for mu in (1e-4, 1e-1, 10.0):
+        dense, woodbury = (op.damped_solver(J, r, mode)(mu) for mode in ("dense", "woodbury"))
+        assert jnp.allclose(dense, woodbury, rtol=1e-8, atol=1e-8)
+        assert jnp.allclose(J.T @ (J @ dense) + mu * dense, -J.T @ r, atol=1e-8)
+
+
+@pytest.mark.parametrize("rows, batch", [(3, 2), (9, 4), (50, 128)])
+def test_jacobian_in_chunks(rows, batch):
+    A = jnp.asarray(np.random.default_rng(2).normal(size=(rows, 7)))
+
+    def residual(x):
+        return jnp.sin(A @ x)
+
+    x = jnp.linspace(0, 1, 7)
+    assert jnp.allclose(op.jacobian(residual, x, batch), jax.jacfwd(residual)(x), atol=1e-13)
+
+
+def test_levenberg_marquardt_takes_a_jacobian():
+    params = {"w": jnp.ones((4, 3)), "b": jnp.linspace(0, 1, 4)}
+    loss = squared(network)
+    optimiser = op.levenberg_marquardt()
+    value, grad = jax.value_and_grad(loss)(params)
+
+    def step(**extra):
+        common = dict(value=value, value_fn=loss, residual_fn=network)
+        return optimiser.update(grad, optimiser.init(params), params, **common, **extra)[0]
+
+    own, given = jax.jit(lambda: (step(), step(jacobian_fn=jax.jacrev(network))))()
+    assert all(jnp.allclose(a, b, atol=1e-10) for a, b in zip(jax.tree.leaves(own), jax.tree.leaves(given)))
+
+
+# -------------------------------------------------------------------------------------------- redraws
+
+
+def convex(x, shift=0.0):
+    return jnp.linspace(1.0, 2.0, x.size) * x + 0.1 * x**3 + shift
+
+
+def after_a_redraw(optimiser):
+    """The state after five steps, and a step on another loss as a function of (state, fresh)."""
+    x, state, _ = run(optimiser, convex, jnp.linspace(-1.0, 1.5, 6), 5)
+    loss = squared(lambda x: convex(x, -0.5))
+    value, grad = jax.value_and_grad(loss)(x)
+    common = dict(value=value, value_fn=loss)
+    step = jax.jit(lambda state, fresh: optimiser.update(grad, state, x, **common, fresh=fresh))
+    return x, grad, state, step
+
+
+def test_fresh_leaves_the_inverse_hessian_unchanged():
+    _, grad, state, step = after_a_redraw(op.ssbroyden())
+    updates, after = step(state, True)
+    assert jnp.array_equal(after.H, state.H)
+    assert after.step > 0 and jnp.allclose(updates, -after.step * state.H @ grad)
+    assert not jnp.array_equal(step(state, False)[1].H, state.H)
+
+
+def test_fresh_drops_the_memory_of_lbfgs():
+    optimiser = op.lbfgs(5)
+    x, _, state, step = after_a_redraw(optimiser)
+    after, new = step(state, True), step(optimiser.init(x), False)
+    assert all(jnp.array_equal(a, b) for a, b in zip(jax.tree.leaves(after), jax.tree.leaves(new)))
+    assert not jnp.any(after[1].inner[0].weights_memory)
+    assert jnp.any(state.inner[0].weights_memory)
+
+
+@pytest.mark.parametrize("name", ["ssbroyden-backtracking", "lbfgs", "lm-dense"])
+def test_descends_through_redraws(name):
+    start = jnp.linspace(-1.0, 1.5, 6)
+    x, _, _ = run(SECOND_ORDER[name](), rosenbrock, start, 150, fresh=lambda i: i % 25 == 0)
+    assert jnp.sum(rosenbrock(x) ** 2) < 1e-8
+
+
+# --------------------------------------------------------------------------------------------- status
+
+
+@pytest.mark.parametrize("name", SECOND_ORDER)
+def test_status_codes_are_reached(name):
+    """A loss |x − 1| that no step from x = 1 lowers, whatever gradient is claimed."""
+    optimiser, x = SECOND_ORDER[name](), jnp.ones(3)
+
+    @jax.jit
+    def step(state, slope, fresh, factor):
+        def loss(p):
+            return factor * jnp.sum(jnp.abs(p - 1))
+
+        gradient = jnp.full(3, slope)
+        return optimiser.update(
+            gradient, state, x, value=loss(x), value_fn=loss, residual_fn=lambda p: p * factor, fresh=fresh
+        )
+
+    def codes(steps, slope, factor=1.0):
+        state, found = optimiser.init(x), []
+        for _ in range(steps):
+            updates, state = step(state, slope, False, factor)
+            assert not jnp.any(updates)
+            found.append(int(op.status(state)))
+        return found, state
+
+    found, state = codes(4, 1.0)
+    assert found == [op.RUNNING, op.RUNNING, op.STALLED, op.STALLED]
+    assert int(op.status(step(state, 1.0, True, 1.0)[1])) == op.RUNNING
+    assert codes(4, NAN, NAN)[0] == found
+    assert codes(1, 0.0)[0] == [op.CONVERGED]
+
+
+def test_status_is_found_in_a_chain_and_described():
+    chain = optax.chain(optax.identity(), op.ssbroyden())
+    state = chain.init(jnp.ones(2))
+    assert op.status(state).dtype == jnp.int32 and int(op.status(state)) == op.RUNNING
+    assert int(op.status((state[0], state[1]._replace(status=jnp.asarray(2, jnp.int32))))) == op.STALLED
+    assert int(op.status(op.adam().init(jnp.ones(2)))) == op.RUNNING
+    assert "steepest descent" in op.describe_status(op.STALLED)
+    assert len({op.describe_status(code) for code in range(3)}) == 3
+    with pytest.raises(ValueError, match="code must be one of"):
+        op.describe_status(7)
+
+
+# ------------------------------------------------------------------------------------- dtypes and trees
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_float32_tree_and_state_structure_are_kept(name):
+    dtype = jnp.float32
+    params = {"w": jnp.linspace(-1, 1, 12, dtype=dtype).reshape(4, 3), "b": jnp.zeros(4, dtype)}
+    new, state, losses = run(EVERY[name](), network, params, 30, fresh=lambda i: i == 20)
+    assert describe(new) == describe(params)
+    assert describe(state) == describe(EVERY[name]().init(params))
+    assert losses.dtype == dtype and losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_state_can_be_donated(name):
+    """No buffer occurs twice in an initial state."""
+    params = {"w": jnp.ones((4, 3)), "b": jnp.linspace(0, 1, 4)}
+    buffers = [leaf.unsafe_buffer_pointer() for leaf in jax.tree.leaves(EVERY[name]().init(params))]
+    assert len(set(buffers)) == len(buffers)
+
+
+@pytest.mark.parametrize(
+    "build, message",
+    [
+        (lambda: op.ssbroyden("zoom"), "line_search must be"),
+        (lambda: op.levenberg_marquardt(mode="qr"), "mode must be"),
+        (lambda: op.levenberg_marquardt(up=0.5), "down and up"),
+        (lambda: op.adam(lambda i: 1e-3), "plateau=False"),
+        (lambda: op.adam(factor=1.0), "factor"),
+        (lambda: op.adam(every=0), "every"),
+    ],
+)
+def test_errors_name_the_argument(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+# -------------------------------------------------------------------------------------- Adam and plateau
+
+LOSSES = [5, 4, 4, 4, 3.9999, 3.9997, 3.9, 3.9, 3.9, 3.9, 3.9, 3.9, 3.9, 3.95, 3, 3, 3, NAN, 3, 3, 3, 3]
+LOSSES += [2.9] * 10
+# name: scheduler arguments, [(learning rate, number of steps it is used for)], weight after the last step
+TORCH = {
+    "patience": (
+        dict(patience=2),
+        [(1e-2, 5), (1e-3, 5), (1e-4, 3), (1e-5, 5), (1e-6, 3), (1e-7, 5), (1e-8, 6)],
+        1.002762069684588,
+    ),
+    "cooldown": (
+        dict(patience=1, cooldown=2, factor=0.5, min_lr=1e-3),
+        [(1e-2, 4), (5e-3, 5), (2.5e-3, 4), (1.25e-3, 4), (1e-3, 15)],
+        0.992067813629267,
+    ),
+    "threshold": (
+        dict(patience=0, cooldown=1, threshold=0.2),
+        [(1e-2, 2), (1e-3, 2), (1e-4, 2), (1e-5, 2), (1e-6, 2), (1e-7, 2), (1e-8, 20)],
+        1.0133652789389749,
+    ),
+}
+
+
+def adam_on_script(optimiser, losses):
+    """Learning rates used and weights reached for the scripted losses and gradients, by one scan."""
+    steps = jnp.arange(len(losses))
+
+    def body(carry, scripted):
+        w, state = carry
+        loss, i = scripted
+        rate = optax.tree_utils.tree_get(state, "learning_rate")
+        updates, state = optimiser.update(((7 * i) % 5 - 1.5)[None], state, w, value=loss, fresh=False)
+        w = optax.apply_updates(w, updates)
+        return (w, state), (rate, w[0])
+
+    start = jnp.ones(1), optimiser.init(jnp.ones(1))
+    _, (rates, weights) = jax.lax.scan(body, start, (jnp.asarray(losses, float), steps))
+    return np.asarray(rates), np.asarray(weights)
+
+
+def plateau_rule(losses, lr=1e-2, factor=0.1, patience=10, threshold=1e-4, cooldown=0, min_lr=0, eps=1e-8):
+    """Plain transcription of the rule documented for torch.optim.lr_scheduler.ReduceLROnPlateau."""
+    best, bad, cool, rates = float("inf"), 0, 0, []
+    for loss in losses:
+        rates.append(lr)
+        if loss < best * (1 - threshold):
+            best, bad = loss, 0
+        else:
+            bad += 1
+        if cool > 0:
+            cool, bad = cool - 1, 0
+        if bad > patience:
+            new = max(lr * factor, min_lr)
+            lr = new if lr - new > eps else lr
+            cool, bad = cooldown, 0
+    return rates
+
+
+@pytest.mark.parametrize("case", TORCH)
+def test_adam_with_plateau_matches_pytorch(case):
+    """The numbers in TORCH were printed by torch 2.13.0 from::
+
+    w = torch.ones(1, dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.Adam([w], lr=1e-2)
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimiser, **arguments)
+    for i, loss in enumerate(LOSSES):
+        print(optimiser.param_groups[0]["lr"], w.item())
+        w.grad = torch.tensor([7 * i % 5 - 1.5], dtype=torch.float64)
+        optimiser.step()
+        scheduler.step(loss)
+    """
+    arguments, runs, last = TORCH[case]
+    rates, weights = adam_on_script(op.adam(1e-2, **arguments), LOSSES)
+    np.testing.assert_allclose(rates, np.repeat(*zip(*runs)), rtol=1e-14)
+    np.testing.assert_array_equal(rates, plateau_rule(LOSSES, **arguments))
+    assert abs(weights[-1] - last) < 1e-14
+
+
+def test_plateau_looks_at_the_loss_once_per_epoch():
+    arguments = dict(patience=1, factor=0.5)
+    rates, _ = adam_on_script(op.adam(1e-2, every=3, **arguments), LOSSES)
+    expected = np.repeat(plateau_rule([*LOSSES[2::3], 1.0], **arguments), 3)
+    np.testing.assert_array_equal(rates, expected[: len(LOSSES)])
+
+
+@pytest.mark.parametrize("rate", [1e-3, optax.cosine_decay_schedule(1e-2, 10)])
+def test_adam_without_plateau_is_optax_adam(rate):
+    params = {"w": jnp.ones((4, 3)), "b": jnp.zeros(4)}
+    ours, _, _ = run(op.adam(rate, plateau=False), network, params, 10)
+    theirs, _, _ = run(optax.with_extra_args_support(optax.adam(rate)), network, params, 10)
+    assert all(jnp.allclose(a, b, atol=1e-15) for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs)))
