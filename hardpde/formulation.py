@@ -11,6 +11,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.ansatz import Batch, Term
+from hardpde.geometry.stacking import feet
 from hardpde.problem import Problem
 
 Model = Any  # a pytree of arrays
@@ -103,13 +104,31 @@ def split(batch: Batch, parts: int) -> Batch:
 
 
 def residual_scale(problem: Problem) -> Callable[[Array], Array]:
-    """The factors of the residuals at a point, (e,)."""
+    """The factors of the residuals at a point, (e,): those stated, or those the geometry suggests.
+
+    Where boundary and initial data meet, a solution has a layer of width √t and its equations grow like 1/ℓ
+    with ℓ² = t + distance² (in units of the time span and the collar). The user's equations are scaled by
+    min(1, ℓ) there, so that no single corner of space-time rules the loss.
+    """
     schema = problem.schema
     size = jax.eval_shape(problem.residuals, jnp.zeros(schema.coordinates), jnp.zeros(schema.size),
                           jnp.zeros((schema.coordinates, schema.size))).shape
-    if problem.hints.scale is None:
+    stated = problem.hints.scale
+    if stated is not None:
+        return lambda x: jnp.broadcast_to(jnp.asarray(stated(x)), size)
+    layout = problem.layout
+    if not layout.initial or not layout.pieces or problem.time is None:
         return lambda x: jnp.ones(size)
-    return lambda x: jnp.broadcast_to(jnp.asarray(problem.hints.scale(x)), size)
+    start, end = problem.time
+    collar = jnp.asarray(layout.collar)
+    gradients = sum(int(np.prod(schema.shapes[name])) for name, _ in schema.gradients)
+
+    def scale(x: Array) -> Array:
+        squared = ((feet(layout.pieces, x) - x[: schema.dim]) ** 2).sum(-1) / collar**2
+        length = jnp.sqrt(jnp.minimum((x[-1] - start) / (end - start) + squared.min(), 1.0))
+        return jnp.ones(size).at[: size[0] - gradients].set(length)
+
+    return scale
 
 
 def cast(batch: Batch, dtype) -> Batch:

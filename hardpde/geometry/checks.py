@@ -51,22 +51,21 @@ def _number(gap: float) -> str:
 
 
 def _surface(shape: Shape, n: int = 128) -> np.ndarray:
-    """Points (k, d) on the pieces of a shape that survive whole, or on all of them."""
+    """n points on each piece of a shape, (k, d)."""
     pieces = shape.pieces
     which = np.repeat(np.arange(len(pieces)), n)
     u = np.tile(unit_points(n, shape.dim), (len(pieces), 1))
-    return concrete(lambda w, u: place(pieces, w, u)[0], which, u)
+    return concrete(jax.jit(place, static_argnums=0), pieces, which, u)[0]
 
 
 def _depths(points: np.ndarray, shape: Shape) -> np.ndarray:
-    return concrete(jax.vmap(shape.sdf), points)
+    return concrete(jax.jit(jax.vmap(shape.sdf)), points)
 
 
 def solid_gap(one: Shape, two: Shape, tol: float) -> float:
     """Distance between two solids, negative (a depth) where they overlap."""
     if isinstance(one, Ball) and isinstance(two, Ball):
         return float(np.linalg.norm(np.subtract(one.center, two.center))) - one.radius - two.radius
-    # Points of a partly surviving piece may lie inside its own solid; they still belong to it.
     deepest = min(_depths(_surface(one), two).min(), _depths(_surface(two), one).min())
     return float(deepest) if deepest < -tol else boundary_gap(one, two)
 

@@ -173,11 +173,8 @@ def survival_fractions(shape: Shape, pieces: tuple[Piece, ...], n: int) -> np.nd
 
 def _alive_at(shape: Shape, pieces: tuple[Piece, ...], which: np.ndarray, u: np.ndarray) -> np.ndarray:
     body = np.array([p.body for p in pieces])[which]
-
-    def alive(which: jax.Array, u: jax.Array, body: jax.Array) -> jax.Array:
-        return check_survival(shape, *place(pieces, which, u), body)
-
-    return concrete(alive, which, u, body)
+    points, normal = concrete(jax.jit(place, static_argnums=0), pieces, which, u)
+    return concrete(check_survival, shape, points, normal, body)
 
 
 def trim(shape: Compound, pieces: list[Piece]) -> tuple[Piece, ...]:

@@ -49,7 +49,7 @@ def touching_points(piece_i: Piece, piece_j: Piece, shape: Shape) -> np.ndarray:
         points = numeric_gap(piece_i, piece_j, shape)[1]
     if not len(points):
         return np.zeros((0, shape.dim))
-    on = np.abs(concrete(jax.vmap(shape.sdf), points)) <= 10 * TOUCH * shape.size
+    on = np.abs(concrete(_depths, shape, points)) <= 10 * TOUCH * shape.size
     return _spread(points[on], 1e-6 * shape.size)
 
 
@@ -145,64 +145,82 @@ def numeric_gap(one: Piece, two: Piece, shape: Shape, other: Shape | None = None
     """
     other = shape if other is None else other
     tol = TOUCH * max(shape.size, other.size)
+    u = _grid(shape.dim)
+    clouds = [concrete(_place, p.kind, np.array(p.params), u) for p in (one, two)]
+    alive = [_on_boundary(p, s, y) for p, s, y in zip((one, two), (shape, other), clouds)]
     best, points = np.inf, [np.zeros((0, shape.dim))]
-    clouds = _cloud(one, shape), _cloud(two, other)
-    if all(len(c[0]) for c in clouds):
-        best = float(_cloud_gap(clouds[0][0], clouds[1][0]))
-    ways = (clouds[0][1], one, two, shape, other), (clouds[1][1], two, one, other, shape)
-    for u, a, b, home, away in ways:
-        if not len(u):
+    if alive[0].any() and alive[1].any():
+        best = _cloud_gap(clouds[0][alive[0]], clouds[1][alive[1]])
+    ways = (alive[0], one, two, shape, other), (alive[1], two, one, other, shape)
+    for mask, a, b, home, away in ways:
+        if not mask.any():
             continue
-        starts = _starts(a, b, u)
-        y, gap = _refined(a.kind, b.kind, np.array(a.params), np.array(b.params), starts)
-        ok = _near_boundary(a, home, y) & _near_boundary(b, away, concrete(jax.vmap(b.closest), y))
-        if ok.any():
-            best = min(best, float(gap[ok].min()))
-            points.append(y[ok & (gap <= tol)])
+        kinds, params = (a.kind, b.kind), (np.array(a.params), np.array(b.params))
+        start = _starts(np.where(mask, concrete(_gaps_at, *kinds, *params, u), np.inf), shape.dim)
+        y, foot, gap = concrete(_refine, *kinds, *params, u[start])
+        ok = _on_boundary(a, home, y) & _on_boundary(b, away, foot)
+        best = min(best, float(np.min(gap[ok], initial=np.inf)))
+        points.append(y[ok & (gap <= tol)])
     return (0.0 if best <= tol else best), np.concatenate(points)
 
 
-def _cloud(piece: Piece, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
-    """Surviving points (k, d) of a piece and their unit-cube coordinates (k, d), ends of curves included."""
-    u = unit_points(SAMPLES, shape.dim)
-    if shape.dim == 2:
-        u = np.stack([np.linspace(0, 1, SAMPLES + 1)] * 2, axis=1)
-    points = concrete(jax.vmap(piece.kind.place, (None, 0)), np.array(piece.params), u)
-    alive = _near_boundary(piece, shape, points)
-    return points[alive], u[alive]
+def _grid(dim: int) -> np.ndarray:
+    """Unit-cube coordinates (k, d) of the samples of a piece; along a curve its ends are among them."""
+    if dim == 2:
+        return np.stack([np.linspace(0, 1, SAMPLES + 1)] * 2, axis=1)
+    return unit_points(SAMPLES, dim)
 
 
-def _near_boundary(piece: Piece, shape: Shape, points: np.ndarray) -> np.ndarray:
+def _on_boundary(piece: Piece, shape: Shape, points: np.ndarray) -> np.ndarray:
     if is_whole(piece, shape):
         return np.ones(len(points), dtype=bool)
-    return np.abs(concrete(jax.vmap(shape.sdf), points)) <= 1e-7 * shape.size
+    return np.abs(concrete(_depths, shape, points)) <= 1e-7 * shape.size
 
 
 def _cloud_gap(a: np.ndarray, b: np.ndarray) -> float:
-    return np.sqrt(np.min(np.sum((a[:, None] - b[None]) ** 2, axis=-1)))
+    return float(np.sqrt(np.min(np.sum((a[:, None] - b[None]) ** 2, axis=-1))))
 
 
-def _starts(a: Piece, b: Piece, u: np.ndarray) -> np.ndarray:
-    """Unit-cube coordinates (k, d) of the local minima of the distance to b, the nearest first."""
-    gap = concrete(lambda u: jax.vmap(lambda v: b.distance(a.kind.place(jnp.asarray(a.params), v)))(u), u)
-    if u.shape[1] != 2:
-        return u[np.argsort(gap)[: 4 * STARTS]]
+def _starts(gap: np.ndarray, dim: int) -> np.ndarray:
+    """Numbers of the samples to refine, always equally many: along a curve the local minima of the gap."""
+    if dim != 2:
+        return np.argsort(gap)[: 4 * STARTS]
     padded = np.concatenate([[np.inf], gap, [np.inf]])
     minima = np.flatnonzero((gap <= padded[:-2]) & (gap <= padded[2:]))
-    return u[minima[np.argsort(gap[minima])[:STARTS]]]
+    return np.resize(minima[np.argsort(gap[minima])[:STARTS]], STARTS)
 
 
-def _refined(
-    kind_a: Kind, kind_b: Kind, a: np.ndarray, b: np.ndarray, u: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Points (k, d) of piece a of locally smallest distance to piece b, and these distances (k,)."""
-    method = _golden if u.shape[1] == 2 else _alternate
-    return concrete(lambda a, b, u: jax.vmap(partial(method, kind_a, kind_b, a, b))(u), a, b, u)
+# Compiled once per kind (and shape), whatever the parameters.
 
 
-def _golden(
+@partial(jax.jit, static_argnums=0)
+def _depths(shape: Shape, points: jax.Array) -> jax.Array:
+    return jax.vmap(shape.sdf)(points)
+
+
+@partial(jax.jit, static_argnums=0)
+def _place(kind: Kind, p: jax.Array, u: jax.Array) -> jax.Array:
+    return jax.vmap(kind.place, (None, 0))(p, u)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _gaps_at(kind_a: Kind, kind_b: Kind, a: jax.Array, b: jax.Array, u: jax.Array) -> jax.Array:
+    y = _place(kind_a, a, u)
+    return safe_norm(y - jax.vmap(kind_b.closest, (None, 0))(b, y))
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _refine(
     kind_a: Kind, kind_b: Kind, a: jax.Array, b: jax.Array, u: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Points (k, d) of a of locally smallest distance to b, their feet (k, d) on b, the distances (k,)."""
+    method = _golden if u.shape[1] == 2 else _alternate
+    y = jax.vmap(partial(method, kind_a, kind_b, a, b))(u)
+    foot = jax.vmap(kind_b.closest, (None, 0))(b, y)
+    return y, foot, safe_norm(y - foot)
+
+
+def _golden(kind_a: Kind, kind_b: Kind, a: jax.Array, b: jax.Array, u: jax.Array) -> jax.Array:
     """Golden-section search along a curve: it finds tangential contacts, where projections crawl."""
     ratio = (np.sqrt(5) - 1) / 2
 
@@ -221,18 +239,14 @@ def _golden(
     lo, hi = lax.fori_loop(0, 70, shrink, start)
     # The ends of the bracket and the start itself compete: a minimum may sit at an end of the curve.
     t = jnp.stack([lo, hi, (lo + hi) / 2, u[0]])
-    gaps = jax.vmap(at)(t)
-    k = jnp.argmin(gaps)
-    return kind_a.place(a, jnp.stack([t[k], t[k]])), gaps[k]
+    k = jnp.argmin(jax.vmap(at)(t))
+    return kind_a.place(a, jnp.stack([t[k], t[k]]))
 
 
-def _alternate(
-    kind_a: Kind, kind_b: Kind, a: jax.Array, b: jax.Array, u: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+def _alternate(kind_a: Kind, kind_b: Kind, a: jax.Array, b: jax.Array, u: jax.Array) -> jax.Array:
     """Alternating projections; surfaces that cross are met fast, tangential contact has formulas."""
     y = kind_a.place(a, u)
-    y = lax.fori_loop(0, 500, lambda _, y: kind_a.closest(a, kind_b.closest(b, y)), y)
-    return y, safe_norm(y - kind_b.closest(b, y))
+    return lax.fori_loop(0, 500, lambda _, y: kind_a.closest(a, kind_b.closest(b, y)), y)
 
 
 def _spread(points: np.ndarray, tol: float, most: int = 8) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -27,22 +27,29 @@ def unit_points(n: int, dim: int) -> np.ndarray:
     return np.clip(u, 1e-12, 1 - 1e-12)
 
 
+@partial(jax.jit, static_argnums=0)
 def inside(shape: Shape, points: jax.Array) -> jax.Array:
     """Mask (n,) of points strictly inside, in chunks."""
-    return lax.map(lambda x: shape.sdf(x) < 0, points, batch_size=min(CHUNK, len(points)))
+    return _chunked(lambda x: shape.sdf(x) < 0, points)
 
 
+def _chunked(function: Callable, args: Any) -> jax.Array:
+    """`vmap` over the leading axis, a chunk at a time where there are many points."""
+    many = len(jax.tree.leaves(args)[0]) > CHUNK
+    return lax.map(function, args, batch_size=CHUNK) if many else jax.vmap(function)(args)
+
+
+@partial(jax.jit, static_argnums=0)
 def check_survival(shape: Shape, points: jax.Array, normal: jax.Array, body: jax.Array) -> jax.Array:
     """Mask (n,) of the points of pieces that lie on the boundary of the shape, in chunks."""
-    size = min(CHUNK, len(points))
-    return lax.map(lambda args: shape.survives(*args), (points, normal, body), batch_size=size)
+    return _chunked(lambda args: shape.survives(*args), (points, normal, body))
 
 
 def estimate_measure(shape: Shape, n: int = 2**17) -> float:
     """Quasi-Monte-Carlo volume from n fixed points."""
     lo, hi = (np.array(b) for b in shape.bounds)
     points = lo + (hi - lo) * unit_points(n, shape.dim)
-    return float(np.mean(concrete(lambda p: inside(shape, p), points)) * np.prod(hi - lo))
+    return float(np.mean(concrete(inside, shape, points)) * np.prod(hi - lo))
 
 
 @partial(jax.jit, static_argnums=(0, 2))

@@ -28,9 +28,9 @@ def clamp(x: jax.Array, lo: Any, hi: Any) -> jax.Array:
 
 
 def concrete(function: Callable, *args: Any) -> Any:
-    """NumPy result of a jitted function of concrete arguments, also while a caller is being traced."""
+    """NumPy result of a (jitted) function of concrete arguments, also while a caller is being traced."""
     with jax.ensure_compile_time_eval():
-        return jax.tree.map(np.asarray, jax.jit(function)(*args))
+        return jax.tree.map(np.asarray, function(*args))
 
 
 @dataclass(frozen=True, eq=False)
