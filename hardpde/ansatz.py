@@ -119,6 +119,13 @@ def _switch(index: Array, branches: list[Callable], operand):
     return branches[0](operand) if len(branches) == 1 else jax.lax.switch(index, branches, operand)
 
 
+def _times(a: Array, b: Array) -> Array:
+    """Product of small matrices (or with a vector) as a sum: it fuses, where a call to a library would not."""
+    if b.ndim == 1:
+        return (a * b).sum(-1)
+    return (a[..., :, :, None] * b[..., None, :, :]).sum(-2)
+
+
 def _inverse(matrix: Array) -> Array:
     """Inverse of a small symmetric matrix; closed forms where they are exact and fast."""
     size = matrix.shape[0]
@@ -133,9 +140,9 @@ def _inverse(matrix: Array) -> Array:
 def right_inverse(a: Array, projector: Array, present: Array) -> Array:
     """D (m, r) with A D = I on the rows present and D in the range of the projector; absent rows give 0."""
     a = a * present[:, None]
-    image = projector @ a.T
-    gram = a @ image + jnp.diag(1 - present)
-    return image @ _inverse(gram)
+    image = _times(projector, a.T)
+    gram = _times(a, image) + jnp.diag(1 - present)
+    return _times(image, _inverse(gram))
 
 
 # ---------------------------------------------------------------- the initial condition
@@ -161,7 +168,7 @@ class Start:
         if not self.conditions:
             return identity
         a, _ = self.rows(x)
-        return identity - right_inverse(a, identity, jnp.ones(len(a))) @ a
+        return identity - _times(right_inverse(a, identity, jnp.ones(len(a))), a)
 
     def blend(self, x: Array, ramp: Array) -> tuple[Array, Array]:
         """c, L of q₀ = N + (1 − ramp) D₀ (−A₀ N) + D₀ g₀: equal to the data where the ramp is 0."""
@@ -170,7 +177,7 @@ class Start:
             return jnp.zeros(self.schema.size), identity
         a, g = self.rows(x)
         d = right_inverse(a, identity, jnp.ones(len(a)))
-        return d @ g, identity - (1 - ramp) * (d @ a)
+        return _times(d, g), identity - (1 - ramp) * _times(d, a)
 
     def fraction(self, x: Array) -> Array:
         """How much of the time has passed, in [0, 1]."""
@@ -228,8 +235,8 @@ class Exact:
             d = weight * self._right_inverse(x, k, slots, ids)
             foot, a, g = slot["foot"], slot["a"], slot["g"]
             c_foot, lift_foot = self.base(foot)
-            c = c + d @ (g - a @ c_foot)
-            matrices.append(-d @ a @ lift_foot)
+            c = c + _times(d, g - _times(a, c_foot))
+            matrices.append(-_times(_times(d, a), lift_foot))
             inputs.append(self.inputs(foot))
         return c, jnp.stack(matrices), jnp.stack(inputs)
 
@@ -288,8 +295,9 @@ class Exact:
             for j, link, kind in zip(others, links, kinds):
                 rows = slots[j]["a"] * (slots[j]["root"] * link * kind)[:, None]
                 damping = jnp.where(link * kind > 0, slots[j]["squared"] + 1e-300, 1.0)
-                image = space @ rows.T
-                space = space - image @ _inverse(rows @ image + jnp.diag(damping)) @ image.T
+                image = _times(space, rows.T)
+                inner = _inverse(_times(rows, image) + jnp.diag(damping))
+                space = space - _times(_times(image, inner), image.T)
             return space
 
         free = slot["mask"] * (1 - slot["bound"])
@@ -424,7 +432,6 @@ class Paper:
         subs: dict[tuple[int, int], Array] = {}
         for b, block in enumerate(self.blocks):
             index = jnp.asarray(block.components)
-            select = jnp.eye(m)[index]  # (block, m)
             measured = [self.distances(family, x) for family in block.families]
             every = jnp.concatenate([l for l, _ in measured])
             blur = every[0] if len(every) == 1 else softmin(every, self.softmin_beta)
@@ -432,10 +439,11 @@ class Paper:
             for i, (family, (l, normals)) in enumerate(zip(block.families, measured)):
                 weight = jnp.exp(-jnp.asarray(self.alphas[b][i]) * l)
                 known, basis = jax.vmap(lambda n, f=family, b=block: self._general(f, b, x, n))(normals)
-                c = c + select.T @ (weight @ known)
-                subs[b, i] = weight[:, None, None] * (select.T @ basis)
+                c = c.at[index].add((weight[:, None] * known).sum(0))
+                subs[b, i] = jnp.zeros((len(l), m, basis.shape[-1])).at[:, index].set(weight[:, None, None] * basis)
         c, main, blend = self._start(x, c, main)
-        groups = [blend @ jnp.concatenate([subs[where] for where in members]) for _, members, _ in self.subnetworks]
+        groups = [_times(blend, jnp.concatenate([subs[where] for where in members]))
+                  for _, members, _ in self.subnetworks]
         return c, main, groups
 
     def _general(self, family: Family, block: Block, x: Array, normal: Array) -> tuple[Array, Array]:
@@ -446,11 +454,11 @@ class Paper:
         inverse = right_inverse(a, identity, jnp.ones(len(a)))
         planar = self._planar(block, len(a))
         if planar is None:
-            return inverse @ g, identity - inverse @ a
+            return _times(inverse, g), identity - _times(inverse, a)
         n = a[0] / jnp.sqrt((a[0] ** 2).sum())
         if planar == 2:
-            return inverse @ g, jnp.array([[n[1]], [-n[0]]])
-        return inverse @ g, jnp.array([[0.0, -n[2], n[1]], [n[2], 0.0, -n[0]], [-n[1], n[0], 0.0]])
+            return _times(inverse, g), jnp.array([[n[1]], [-n[0]]])
+        return _times(inverse, g), jnp.array([[0.0, -n[2], n[1]], [n[2], 0.0, -n[0]], [-n[1], n[0], 0.0]])
 
     def _start(self, x: Array, c: Array, main: Array) -> tuple[Array, Array, Array]:
         """The time blend (appendix A.6), applied after the boundaries, as printed."""
@@ -460,8 +468,8 @@ class Paper:
         fade = jnp.exp(-self.beta_t * (x[-1] - self.start.time[0]))
         a, g = self.start.rows(x)
         d = right_inverse(a, jnp.eye(self.schema.size), jnp.ones(len(a)))
-        blend = jnp.eye(self.schema.size) - fade * (d @ a)
-        return blend @ c + fade * (d @ g), blend @ main, blend
+        blend = jnp.eye(self.schema.size) - fade * _times(d, a)
+        return _times(blend, c) + fade * _times(d, g), _times(blend, main), blend
 
 
 def _blocks(problem) -> list[Block]:

@@ -103,6 +103,14 @@ def split(batch: Batch, parts: int) -> Batch:
     return Batch(cut(batch.x, 0), cut(batch.offset, 1), terms, cut(batch.scale, 0))
 
 
+def plain_scale(problem: Problem) -> Callable[[Array], Array]:
+    """All factors of the residuals are 1, (e,)."""
+    schema = problem.schema
+    size = jax.eval_shape(problem.residuals, jnp.zeros(schema.coordinates), jnp.zeros(schema.size),
+                          jnp.zeros((schema.coordinates, schema.size))).shape
+    return lambda x: jnp.ones(size)
+
+
 def residual_scale(problem: Problem) -> Callable[[Array], Array]:
     """The factors of the residuals at a point, (e,): those stated, or those the geometry suggests.
 
@@ -110,15 +118,11 @@ def residual_scale(problem: Problem) -> Callable[[Array], Array]:
     with ℓ² = t + distance² (in units of the time span and the collar). The user's equations are scaled by
     min(1, ℓ) there, so that no single corner of space-time rules the loss.
     """
-    schema = problem.schema
-    size = jax.eval_shape(problem.residuals, jnp.zeros(schema.coordinates), jnp.zeros(schema.size),
-                          jnp.zeros((schema.coordinates, schema.size))).shape
-    stated = problem.hints.scale
+    schema, layout, stated, ones = problem.schema, problem.layout, problem.hints.scale, plain_scale(problem)
     if stated is not None:
-        return lambda x: jnp.broadcast_to(jnp.asarray(stated(x)), size)
-    layout = problem.layout
+        return lambda x: ones(x) * jnp.asarray(stated(x))
     if not layout.initial or not layout.pieces or problem.time is None:
-        return lambda x: jnp.ones(size)
+        return ones
     start, end = problem.time
     collar = jnp.asarray(layout.collar)
     gradients = sum(int(np.prod(schema.shapes[name])) for name, _ in schema.gradients)
@@ -126,7 +130,8 @@ def residual_scale(problem: Problem) -> Callable[[Array], Array]:
     def scale(x: Array) -> Array:
         squared = ((feet(layout.pieces, x) - x[: schema.dim]) ** 2).sum(-1) / collar**2
         length = jnp.sqrt(jnp.minimum((x[-1] - start) / (end - start) + squared.min(), 1.0))
-        return jnp.ones(size).at[: size[0] - gradients].set(length)
+        factors = ones(x)
+        return factors.at[: factors.size - gradients].set(length)
 
     return scale
 

@@ -18,26 +18,22 @@ class MLP(eqx.Module):
 
     def jet(self, inputs: Array) -> Array:
         """(1 + c, n, in) → (1 + c, n, out); a stack of k networks: (k, 1 + c, n, out), same inputs for all."""
+        jet = inputs
         if self.weights[0].ndim == 3:
-            return jax.vmap(lambda ws, bs: _jet(ws, bs, inputs))(self.weights, self.biases)
-        return _jet(self.weights, self.biases, inputs)
-
-
-def _jet(weights: list[Array], biases: list[Array], jet: Array) -> Array:
-    for w, b in zip(weights[:-1], biases[:-1]):
-        z = _product(jet, w)
-        value = jnp.tanh(z[0] + b)
-        slope = 1 - value * value
-        jet = jnp.concatenate([value[None], z[1:] * slope])
-    z = _product(jet, weights[-1])
-    return jnp.concatenate([z[:1] + biases[-1], z[1:]])
+            jet = jnp.broadcast_to(inputs, (self.weights[0].shape[0], *inputs.shape))
+        for w, b in zip(self.weights[:-1], self.biases[:-1]):
+            z = _product(jet, w)
+            value = jnp.tanh(z[..., :1, :, :] + b[..., None, None, :])
+            jet = jnp.concatenate([value, z[..., 1:, :, :] * (1 - value * value)], axis=-3)
+        z = _product(jet, self.weights[-1])
+        return jnp.concatenate([z[..., :1, :, :] + self.biases[-1][..., None, None, :], z[..., 1:, :, :]], axis=-3)
 
 
 def _product(jet: Array, w: Array) -> Array:
-    """One two-dimensional product for the value and all tangents."""
-    c, n, width = jet.shape
-    flat = jnp.dot(jet.reshape(c * n, width), w, precision="highest")
-    return flat.reshape(c, n, w.shape[-1])
+    """One product for the value and all tangents: (…, 1 + c, n, i) × (…, i, o)."""
+    *lead, c, n, width = jet.shape
+    flat = jnp.matmul(jet.reshape(*lead, c * n, width), w, precision="highest")
+    return flat.reshape(*lead, c, n, w.shape[-1])
 
 
 def mlp(key: Array, sizes: list[int], dtype=float, stack: int | None = None) -> MLP:
@@ -52,13 +48,14 @@ def mlp(key: Array, sizes: list[int], dtype=float, stack: int | None = None) -> 
 
 
 def randomise(model, key: Array):
-    """The same network with random weights and biases of unit size, for certificates."""
-    leaves, tree = jax.tree.flatten(model)
-    keys = jax.random.split(key, len(leaves))
+    """The same networks with random weights and biases that keep signals of unit size, for certificates."""
+    networks, tree = jax.tree.flatten(model, is_leaf=lambda node: isinstance(node, MLP))
     fresh = []
-    for k, leaf in zip(keys, leaves):
-        fan = leaf.shape[-2] if leaf.ndim > 1 else 1
-        fresh.append(jax.random.normal(k, leaf.shape, leaf.dtype) / fan**0.5)
+    for network, k in zip(networks, jax.random.split(key, len(networks))):
+        keys = iter(jax.random.split(k, 2 * len(network.weights)))
+        weights = [jax.random.normal(next(keys), w.shape, w.dtype) / w.shape[-2] ** 0.5 for w in network.weights]
+        biases = [jax.random.normal(next(keys), b.shape, b.dtype) for b in network.biases]
+        fresh.append(MLP(weights, biases))
     return jax.tree.unflatten(tree, fresh)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.ansatz import Batch, Paper, Term, combine, jets
-from hardpde.formulation import Formulation, cast, default_chunks, residual_scale
+from hardpde.formulation import Formulation, cast, default_chunks, plain_scale
 from hardpde.networks import MLP, mlp
 from hardpde.problem import Problem
 from hardpde.sampling import uniform
@@ -20,7 +20,7 @@ def hc(problem: Problem, *, main: Sequence[int] = (50, 50, 50, 50), sub: Sequenc
     """Conditions hold up to e^{−β}: exact in the limit of hard weights only. Kept as printed, for comparison."""
     ansatz = Paper(problem, beta_s, beta_t, softmin_beta, basis)
     coordinates, size = problem.schema.coordinates, problem.schema.size
-    scale = residual_scale(problem)
+    scale = plain_scale(problem)
     chunks = default_chunks(points, chunk)
     points = max(1, round(points / chunks)) * chunks
 

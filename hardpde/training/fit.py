@@ -73,7 +73,7 @@ def fit(formulation, stages: list[Stage], key: jax.Array, *, path: Path | None =
     began = time.perf_counter()
     init_key, held_key, stage_key = jax.random.split(key, 3)
     held_out = formulation.draw_held_out(held_key)
-    training = Training(formulation.init(init_key))
+    training = Training(jax.jit(formulation.init)(init_key))
     loss = jax.jit(formulation.loss)
     start_stage, resumed = 0, None
     if resume and path is not None and path.exists():
