@@ -24,9 +24,9 @@ from hardpde.layout import APART, INDEPENDENT, SHARED, Layout, stacked_rows
 
 
 class Term(NamedTuple):
-    """Network evaluations of one kind: `inputs` (1 + c, n, f) and `matrix` (1 + c, n, m, o) as jets.
+    """Network evaluations of one kind, as jets: `inputs` (f, 1 + c, n) and `matrix` (m, o, 1 + c, n).
 
-    A stack of k networks has matrices (1 + c, n, k, m, o).
+    A stack of k networks has matrices (k, m, o, 1 + c, n).
     """
 
     inputs: Array
@@ -36,29 +36,28 @@ class Term(NamedTuple):
 class Batch(NamedTuple):
     """A set of points with all that an ansatz needs there; jets: value, then derivatives by coordinate.
 
-    The first rows of the points have corrections: term s > 0 of the exact ansatz belongs to the first rows.
+    Points come last in every array but x. The first points have corrections: term s > 0 of the exact ansatz
+    belongs to the first points only.
     """
 
     x: Array  # (n, c)
-    offset: Array  # (1 + c, n, m)
+    offset: Array  # (m, 1 + c, n)
     terms: tuple[Term, ...]
-    scale: Array  # (n, e) factors of the residuals
+    scale: Array  # (e, n) factors of the residuals
 
 
 def combine(offset: Array, terms: Sequence[Term], outputs: Sequence[Array]) -> Array:
-    """The state and its derivatives, a jet (1 + c, n, m), from the networks' output jets."""
+    """The state and its derivatives, a jet (m, 1 + c, n), from the networks' output jets (o, 1 + c, n)."""
     state = offset
     for term, out in zip(terms, outputs):
-        if term.matrix.ndim == 5:
-            out = jnp.moveaxis(out, 0, 2)  # (1 + c, n, k, o)
-        out = out[..., None, :]
-        axes = (2, 4) if term.matrix.ndim == 5 else (3,)
+        matrix, out = term.matrix, out[..., None, :, :, :]
+        axes = (1,) if matrix.ndim == 4 else (0, 2)
         # Sums of products, not batched matrix products: the matrices are tiny and this fuses.
-        value = (term.matrix[:1] * out[:1]).sum(axes)
-        tangents = (term.matrix[1:] * out[:1]).sum(axes) + (term.matrix[:1] * out[1:]).sum(axes)
-        part = jnp.concatenate([value, tangents])
-        rows = part.shape[1]
-        state = state + part if rows == state.shape[1] else state.at[:, :rows].add(part)
+        value = (matrix[..., :1, :] * out[..., :1, :]).sum(axes)
+        tangents = (matrix[..., 1:, :] * out[..., :1, :] + matrix[..., :1, :] * out[..., 1:, :]).sum(axes)
+        part = jnp.concatenate([value, tangents], axis=1)
+        points = part.shape[-1]
+        state = state + part if points == state.shape[-1] else state.at[..., :points].add(part)
     return state
 
 
@@ -310,10 +309,12 @@ class Exact:
         return d
 
 
-def jets(function: Callable, x: Array):
-    """Value and derivatives of a function of one point, stacked: every output gets a leading axis 1 + c."""
-    value, tangents = jax.vmap(lambda e: jax.jvp(function, (x,), (e,)), out_axes=(None, 0))(jnp.eye(x.size))
-    return jax.tree.map(lambda v, t: jnp.concatenate([v[None], t]), value, tangents)
+def jets(function: Callable, x: Array, differentiate: bool = True):
+    """Value and derivatives of a function of one point: every output gets a last axis 1 + c, or 1 for values."""
+    if not differentiate:
+        return jax.tree.map(lambda v: v[..., None], function(x))
+    value, tangents = jax.vmap(lambda e: jax.jvp(function, (x,), (e,)), out_axes=(None, -1))(jnp.eye(x.size))
+    return jax.tree.map(lambda v, t: jnp.concatenate([v[..., None], t], axis=-1), value, tangents)
 
 
 # ---------------------------------------------------------------- the paper's ansatz

@@ -38,15 +38,16 @@ class Formulation:
     chunks: int = 1
 
     def residuals(self, model: Model, batch: Batch) -> Array:
-        """All residuals, scaled, (n, e)."""
+        """All residuals, scaled, (e, n)."""
         jet = self.state(model, batch)
-        values = jax.vmap(self.problem.residuals, (0, 0, 1))(batch.x, jet[0], jet[1:])
+        derivatives = jnp.swapaxes(jet[:, 1:], 0, 1)
+        values = jax.vmap(self.problem.residuals, (0, 1, 2), 1)(batch.x, jet[:, 0], derivatives)
         return values * batch.scale
 
     def residual_vector(self, model: Model, batch: Batch) -> Array:
         """Residuals as one vector r with loss = r·r."""
         r = self.residuals(model, batch)
-        return r.ravel() / np.sqrt(r.shape[0])
+        return r.ravel() / np.sqrt(r.shape[-1])
 
     def loss(self, model: Model, batch: Batch) -> Array:
         """Mean over the points of the sum of squared residuals."""
@@ -56,7 +57,7 @@ class Formulation:
         return parts.mean()
 
     def _part(self, model: Model, batch: Batch) -> Array:
-        return (self.residuals(model, batch) ** 2).sum(-1).mean()
+        return (self.residuals(model, batch) ** 2).sum(0).mean()
 
     def value_and_grad(self, model: Model, batch: Batch) -> tuple[Array, Model]:
         """The loss and its gradient, part by part."""
@@ -73,7 +74,7 @@ class Formulation:
 
     @cached_property
     def _value(self):
-        return jax.jit(lambda model, batch: self.state(model, batch)[0])
+        return jax.jit(lambda model, batch: self.state(model, batch)[:, 0].T)
 
     def predict(self, model: Model, x: np.ndarray, block: int = 16384) -> np.ndarray:
         """The state (n, m) at points (n, c), in double precision."""
@@ -94,13 +95,12 @@ def split(batch: Batch, parts: int) -> Batch:
     Points with corrections come first in a batch, so every part gets its share of them.
     """
 
-    def cut(array: Array, axis: int) -> Array:
-        shape = array.shape
-        new = array.reshape(*shape[:axis], shape[axis] // parts, parts, *shape[axis + 1 :])
-        return jnp.moveaxis(new, axis + 1, 0)
+    def cut(array: Array, axis: int = -1) -> Array:
+        rows = jnp.moveaxis(array, axis, 0)
+        rows = rows.reshape(rows.shape[0] // parts, parts, *rows.shape[1:])
+        return jnp.moveaxis(jnp.swapaxes(rows, 0, 1), 1, axis)
 
-    terms = tuple(Term(cut(t.inputs, 1), cut(t.matrix, 1)) for t in batch.terms)
-    return Batch(cut(batch.x, 0), cut(batch.offset, 1), terms, cut(batch.scale, 0))
+    return Batch(cut(batch.x, 0 - batch.x.ndim), *jax.tree.map(cut, (batch.offset, batch.terms, batch.scale)))
 
 
 def plain_scale(problem: Problem) -> Callable[[Array], Array]:
@@ -140,10 +140,12 @@ def cast(batch: Batch, dtype) -> Batch:
     return jax.tree.map(lambda a: a.astype(dtype), batch)
 
 
-def default_chunks(points: int, chunk: int | None) -> int:
-    """On a CPU parts of about 512 points; one part elsewhere."""
+def default_chunks(points: int, chunk: int | None, on_cpu: int) -> int:
+    """Into how many parts a batch is cut: of `chunk` points if stated, else of `on_cpu` on a CPU, else one."""
     if chunk is None:
-        chunk = 512 if jax.default_backend() == "cpu" else points
+        chunk = on_cpu if jax.default_backend() == "cpu" else points
+    if chunk < 1:
+        raise ValueError(f"chunk is {chunk}; it must be at least 1")
     return max(1, round(points / chunk))
 
 

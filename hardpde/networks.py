@@ -1,7 +1,7 @@
 """Networks, and their jets: the value and its tangents carried through together.
 
-A jet has shape (1 + c, n, width): the value at n points and its derivative along c coordinates, so that
-one matrix product per layer serves all of them.
+A jet has shape (width, 1 + c, n): the value at n points and its derivatives along c coordinates. Points come
+last, along memory: on a CPU this halves the time of a step against points first.
 """
 
 import equinox as eqx
@@ -17,23 +17,26 @@ class MLP(eqx.Module):
     biases: list[Array]
 
     def jet(self, inputs: Array) -> Array:
-        """(1 + c, n, in) → (1 + c, n, out); a stack of k networks: (k, 1 + c, n, out), same inputs for all."""
-        jet = inputs
+        """(in, 1 + c, n) → (out, 1 + c, n); a stack of k networks: (k, out, 1 + c, n), same inputs for all."""
         if self.weights[0].ndim == 3:
-            jet = jnp.broadcast_to(inputs, (self.weights[0].shape[0], *inputs.shape))
+            inputs = jnp.broadcast_to(inputs, (self.weights[0].shape[0], *inputs.shape))
+        value, tangents = inputs[..., 0, :], inputs[..., 1:, :]
         for w, b in zip(self.weights[:-1], self.biases[:-1]):
-            z = _product(jet, w)
-            value = jnp.tanh(z[..., :1, :, :] + b[..., None, None, :])
-            jet = jnp.concatenate([value, z[..., 1:, :, :] * (1 - value * value)], axis=-3)
-        z = _product(jet, self.weights[-1])
-        return jnp.concatenate([z[..., :1, :, :] + self.biases[-1][..., None, None, :], z[..., 1:, :, :]], axis=-3)
+            value = jnp.tanh(_product(w, value) + b[..., None])
+            tangents = _tangent_product(w, tangents) * (1 - value * value)[..., None, :]
+        value = _product(self.weights[-1], value) + self.biases[-1][..., None]
+        return jnp.concatenate([value[..., None, :], _tangent_product(self.weights[-1], tangents)], axis=-2)
 
 
-def _product(jet: Array, w: Array) -> Array:
-    """One product for the value and all tangents: (…, 1 + c, n, i) × (…, i, o)."""
-    *lead, c, n, width = jet.shape
-    flat = jnp.matmul(jet.reshape(*lead, c * n, width), w, precision="highest")
-    return flat.reshape(*lead, c, n, w.shape[-1])
+def _product(w: Array, values: Array) -> Array:
+    """wᵀ v: (…, i, o), (…, i, n) → (…, o, n), in full precision also on a GPU."""
+    return jnp.matmul(jnp.swapaxes(w, -1, -2), values, precision="highest")
+
+
+def _tangent_product(w: Array, tangents: Array) -> Array:
+    """The same for (…, i, c, n), all coordinates in one product."""
+    *lead, width, c, n = tangents.shape
+    return _product(w, tangents.reshape(*lead, width, c * n)).reshape(*lead, w.shape[-1], c, n)
 
 
 def mlp(key: Array, sizes: list[int], dtype=float, stack: int | None = None) -> MLP:

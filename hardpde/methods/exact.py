@@ -26,7 +26,7 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
     size = jax.eval_shape(inputs, jnp.zeros(problem.schema.coordinates)).shape[0]
     sizes = [size, *[width] * depth, problem.schema.size]
     scale = residual_scale(problem)
-    chunks = default_chunks(points, chunk)
+    chunks = default_chunks(points, chunk, 512)
     candidates = graded if sampling == "graded" else uniform
 
     classes = _classes(problem, ansatz, candidates, points, chunks)
@@ -36,9 +36,9 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
         return mlp(key, sizes, jnp.dtype(dtype))
 
     def state(model: MLP, batch: Batch) -> Array:
-        rows = np.cumsum([term.inputs.shape[1] for term in batch.terms])
-        stacked = jnp.concatenate([term.inputs for term in batch.terms], axis=1)
-        outputs = jnp.split(model.jet(stacked), rows[:-1], axis=1)
+        rows = np.cumsum([term.inputs.shape[-1] for term in batch.terms])
+        stacked = jnp.concatenate([term.inputs for term in batch.terms], axis=-1)
+        outputs = jnp.split(model.jet(stacked), rows[:-1], axis=-1)
         return combine(batch.offset, batch.terms, outputs)
 
     def assemble(x: Array, ids: Array, classes: tuple[int, ...], differentiate=True) -> Batch:
@@ -61,7 +61,7 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
             x, ids = _choose(k)
             batch = _batch(x, ids)
             pools.append(x)
-            scores.append((formulation.residuals(model, batch) ** 2).sum(-1))
+            scores.append((formulation.residuals(model, batch) ** 2).sum(0))
         x = jnp.concatenate(pools)
         chosen = adaptive_choice(pick, jnp.concatenate(scores).astype(jnp.float64), total + total // 4)
         return _stratify(ansatz, x[chosen], classes)
@@ -129,17 +129,19 @@ def _assemble(ansatz: Exact, scale, x: Array, ids: Array, classes: tuple[int, ..
     """The batch of points sorted by class: main term for all, correction s for the first rows only."""
     most = len(classes) - 1
     corrected = sum(classes[1:])
-    size = jets if differentiate else (lambda function, x: jax.tree.map(lambda v: v[None], function(x)))
     offsets, matrices, inputs = [], [], []
     for rows, slots in ((slice(0, corrected), most), (slice(corrected, None), 0)):
-        function = jax.vmap(lambda x, i: size(partial(ansatz.coefficients, ids=i), x))
-        c, m, v = function(x[rows], ids[rows, :slots])
-        offsets.append(jnp.moveaxis(c, 1, 0))
-        matrices.append(jnp.moveaxis(m, (1, 2), (0, 1)))  # (1 + c, 1 + k, n, m, m)
-        inputs.append(jnp.moveaxis(v, (1, 2), (0, 1)))
-    terms = [Term(jnp.concatenate([v[:, 0] for v in inputs], axis=1),
-                  jnp.concatenate([m[:, 0] for m in matrices], axis=1))]
+        def one(x, i):
+            return jets(partial(ansatz.coefficients, ids=i), x, differentiate)
+
+        # (m, 1 + c, n), (1 + k, m, m, 1 + c, n), (1 + k, f, 1 + c, n)
+        c, m, v = jax.vmap(one, out_axes=-1)(x[rows], ids[rows, :slots])
+        offsets.append(c)
+        matrices.append(m)
+        inputs.append(v)
+    terms = [Term(jnp.concatenate([v[0] for v in inputs], axis=-1),
+                  jnp.concatenate([m[0] for m in matrices], axis=-1))]
     for s in range(1, most + 1):
         rows = sum(classes[s:])
-        terms.append(Term(inputs[0][:, s, :rows], matrices[0][:, s, :rows]))
-    return Batch(x, jnp.concatenate(offsets, axis=1), tuple(terms), jax.vmap(scale)(x))
+        terms.append(Term(inputs[0][s, ..., :rows], matrices[0][s, ..., :rows]))
+    return Batch(x, jnp.concatenate(offsets, axis=-1), tuple(terms), jax.vmap(scale, out_axes=1)(x))

@@ -21,7 +21,7 @@ def hc(problem: Problem, *, main: Sequence[int] = (50, 50, 50, 50), sub: Sequenc
     ansatz = Paper(problem, beta_s, beta_t, softmin_beta, basis)
     coordinates, size = problem.schema.coordinates, problem.schema.size
     scale = plain_scale(problem)
-    chunks = default_chunks(points, chunk)
+    chunks = default_chunks(points, chunk, 256)
     points = max(1, round(points / chunks)) * chunks
 
     def init(key: Array) -> list[MLP]:
@@ -36,14 +36,12 @@ def hc(problem: Problem, *, main: Sequence[int] = (50, 50, 50, 50), sub: Sequenc
                        [network.jet(term.inputs) for network, term in zip(model, batch.terms)])
 
     def assemble(x: Array, differentiate: bool) -> Batch:
-        size = jets if differentiate else (lambda function, x: jax.tree.map(lambda v: v[None], function(x)))
-
         def one(x):
-            return size(lambda x: (*ansatz.coefficients(x), x), x)
+            return jets(lambda x: (*ansatz.coefficients(x), x), x, differentiate)
 
-        c, matrix, groups, inputs = jax.vmap(one, out_axes=1)(x)
+        c, matrix, groups, inputs = jax.vmap(one, out_axes=-1)(x)
         terms = [Term(inputs, matrix), *[Term(inputs, group) for group in groups]]
-        return Batch(x, c, tuple(terms), jax.vmap(scale)(x))
+        return Batch(x, c, tuple(terms), jax.vmap(scale, out_axes=1)(x))
 
     @jax.jit
     def _draw(key: Array) -> Batch:
