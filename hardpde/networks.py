@@ -1,7 +1,7 @@
 """Networks, and their jets: the value and its tangents carried through together.
 
-A jet has shape (width, 1 + c, n): the value at n points and its derivatives along c coordinates. Points come
-last, along memory: on a CPU this halves the time of a step against points first.
+A jet has shape (width, 1 + c, n): the value at n points and its derivatives along c coordinates. On a CPU the
+points stay last, along memory, which halves the time of a step; on a GPU the products run with points first.
 """
 
 import equinox as eqx
@@ -18,14 +18,44 @@ class MLP(eqx.Module):
 
     def jet(self, inputs: Array) -> Array:
         """(in, 1 + c, n) → (out, 1 + c, n); a stack of k networks: (k, out, 1 + c, n), same inputs for all."""
-        if self.weights[0].ndim == 3:
-            inputs = jnp.broadcast_to(inputs, (self.weights[0].shape[0], *inputs.shape))
-        value, tangents = inputs[..., 0, :], inputs[..., 1:, :]
-        for w, b in zip(self.weights[:-1], self.biases[:-1]):
-            value = jnp.tanh(_product(w, value) + b[..., None])
-            tangents = _tangent_product(w, tangents) * (1 - value * value)[..., None, :]
-        value = _product(self.weights[-1], value) + self.biases[-1][..., None]
-        return jnp.concatenate([value[..., None, :], _tangent_product(self.weights[-1], tangents)], axis=-2)
+        layers = [(w, b) for w, b in zip(self.weights, self.biases)]
+        if jax.default_backend() == "cpu":
+            return _points_last(layers, inputs)
+        return jnp.moveaxis(_points_first(layers, jnp.moveaxis(inputs, 0, -1)), -1, -3)
+
+
+def _points_last(layers: list[tuple[Array, Array]], inputs: Array) -> Array:
+    """Layers on jets (width, 1 + c, n)."""
+    if layers[0][0].ndim == 3:
+        inputs = jnp.broadcast_to(inputs, (layers[0][0].shape[0], *inputs.shape))
+    value, tangents = inputs[..., 0, :], inputs[..., 1:, :]
+    for w, b in layers[:-1]:
+        value = jnp.tanh(_product(w, value) + b[..., None])
+        tangents = _tangent_product(w, tangents) * (1 - value * value)[..., None, :]
+    w, b = layers[-1]
+    value = _product(w, value) + b[..., None]
+    return jnp.concatenate([value[..., None, :], _tangent_product(w, tangents)], axis=-2)
+
+
+def _points_first(layers: list[tuple[Array, Array]], inputs: Array) -> Array:
+    """Layers on jets (1 + c, n, width), value and tangents in one product."""
+    c, n, _ = inputs.shape
+    jet = inputs.reshape(c * n, -1)
+    if layers[0][0].ndim == 3:
+        jet = jnp.broadcast_to(jet, (layers[0][0].shape[0], *jet.shape))
+    for k, (w, b) in enumerate(layers):
+        if w.shape[-2] <= 4:  # a narrow product fuses with what follows as a sum
+            z = sum(jet[..., i, None] * w[..., None, i, :] for i in range(w.shape[-2]))
+        else:
+            z = jnp.matmul(jet, w, precision="highest")
+        z = z.reshape(*z.shape[:-2], c, n, w.shape[-1])
+        value, tangents = z[..., :1, :, :] + b[..., None, None, :], z[..., 1:, :, :]
+        if k < len(layers) - 1:
+            value = jnp.tanh(value)
+            tangents = tangents * (1 - value * value)
+        z = jnp.concatenate([value, tangents], axis=-3)
+        jet = z.reshape(*z.shape[:-3], c * n, w.shape[-1])
+    return z
 
 
 def _product(w: Array, values: Array) -> Array:

@@ -17,7 +17,7 @@ from hardpde.methods import METHODS
 from hardpde.networks import count
 from hardpde.presets import make_stages, preset, with_steps
 from hardpde.problem import Problem
-from hardpde.training import Training, fit
+from hardpde.training import CHECKPOINT_SECONDS, Training, fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,12 +111,12 @@ def make_formulation(problem: Problem, settings: dict[str, Any]) -> Formulation:
 
 
 def run(problem: Problem, settings: dict[str, Any], *, checkpoint: Path | None = None, resume: bool = False,
-        report: Callable[[dict], None] = lambda record: None) -> Solution:
+        report: Callable[[dict], None] = lambda record: None, every: float = CHECKPOINT_SECONDS) -> Solution:
     """Train as the settings say; with a checkpoint, a killed run can be resumed."""
     stages = make_stages(settings["stages"])
     formulation = make_formulation(problem, settings)
     training = fit(formulation, stages, jax.random.key(settings["seed"]), path=checkpoint, resume=resume,
-                   report=report)
+                   report=report, every=every)
     return Solution(problem, formulation, settings, training)
 
 

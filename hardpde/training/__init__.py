@@ -1,6 +1,6 @@
 """Training: optimisers, the loop, checkpoints."""
 
-from hardpde.training.fit import Stage, Training, fit
+from hardpde.training.fit import CHECKPOINT_SECONDS, Stage, Training, fit
 from hardpde.training.optimisers import adam, lbfgs, levenberg_marquardt, ssbroyden
 
 OPTIMISERS = {
@@ -10,4 +10,4 @@ OPTIMISERS = {
     "levenberg_marquardt": levenberg_marquardt,
 }
 
-__all__ = ["OPTIMISERS", "Stage", "Training", "adam", "fit", "lbfgs", "levenberg_marquardt", "ssbroyden"]
+__all__ = ["CHECKPOINT_SECONDS", "OPTIMISERS", "Stage", "Training", "adam", "fit", "lbfgs", "levenberg_marquardt", "ssbroyden"]

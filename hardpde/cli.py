@@ -1,0 +1,267 @@
+"""The command line: hardpde list | check | solve | reference | resume | report | export."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from hardpde.evaluation.certificate import certify, random_models, violation
+from hardpde.evaluation.evaluate import draw_domain, export, finish, finite, show
+from hardpde.methods import METHODS
+from hardpde.presets import PRESETS
+from hardpde.problems import PROBLEMS
+from hardpde.progress import Progress
+from hardpde.provenance import device, provenance
+from hardpde.runs import CHECKPOINT, load_problem, prepare, read_json, read_run, write_run
+from hardpde.solve import Solution, make_formulation, make_settings, run
+from hardpde.training import Training
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run a command; 0 if it did what was asked, 2 with one sentence for a mistake in what was asked."""
+    arguments = _parser().parse_args(words)
+    try:
+        result = arguments.run(arguments)
+    except ValueError as error:
+        return _fail(str(error))
+    except OSError as error:
+        return _fail(f"{error.strerror or error}: '{error.filename}'" if error.filename else str(error))
+    except KeyboardInterrupt:
+        print("\nhardpde: stopped; `hardpde resume RUN` goes on from the last checkpoint", file=sys.stderr)
+        return 130
+    if arguments.json:
+        print(json.dumps(finite(result)))
+    return 0
+
+
+def _fail(sentence: str) -> int:
+    print(f"hardpde: {sentence}", file=sys.stderr)
+    return 2
+
+
+def _say(arguments: argparse.Namespace, text: str) -> None:
+    """Words for people: on stdout, or on stderr where stdout is for a program."""
+    print(text, file=sys.stderr if arguments.json else sys.stdout, flush=True)
+
+
+def _list(arguments: argparse.Namespace) -> dict:
+    for title, entries in (("problems", PROBLEMS), ("methods", METHODS)):
+        _say(arguments, f"{title}:")
+        for name, entry in entries.items():
+            _say(arguments, f"  {name:14} {(entry.__doc__ or '').strip().splitlines()[0]}")
+    return {"problems": list(PROBLEMS), "methods": list(METHODS)}
+
+
+def _check(arguments: argparse.Namespace) -> dict:
+    problem, _ = load_problem(arguments.problem)
+    settings = make_settings(problem, arguments.method, "quick", arguments.seed)
+    formulation = make_formulation(problem, {**settings, "method": {"points": 256}})
+    rows = certify(formulation, random_models(formulation, seed=arguments.seed))
+    picture = Path(arguments.picture or f"{problem.name}-domain.png")
+    draw_domain(problem).savefig(picture, dpi=130)
+    _say(arguments, f"{problem.name}: {', '.join(problem.schema.labels())} on "
+                    f"{', '.join(f'{name} ({len(b.pieces)})' for name, b in problem.domain.boundaries.items())}")
+    for row in rows:
+        _say(arguments, f"  {row['name']:24} on {row['boundary']:12} max |A q − g| = {row['violation']:.1e} "
+                        f"({row['points']} points)")
+    worst = violation(rows)
+    exact = "every condition holds by construction" if worst <= 1e-12 else "conditions hold only approximately"
+    _say(arguments, f"method {arguments.method}, random networks: largest violation {worst:.1e}; {exact}")
+    _say(arguments, f"the domain is drawn in {picture}")
+    keys = ("name", "boundary", "violation")
+    return {"problem": problem.name, "method": arguments.method, "max_violation": worst, "picture": str(picture),
+            "conditions": [{key: row[key] for key in keys} for row in rows]}
+
+
+def _solve(arguments: argparse.Namespace) -> dict:
+    problem, source = load_problem(arguments.problem)
+    settings = make_settings(problem, arguments.method, arguments.preset, arguments.seed,
+                             dict(arguments.set), arguments.steps)
+    make_formulation(problem, {**settings, "method": {**settings["method"], "points": 64}})
+    folder = Path(arguments.out or f"runs/{problem.name}-{arguments.method}-{arguments.preset}-{arguments.seed}")
+    prepare(folder, arguments.force)
+    about = provenance()
+    write_run(folder, settings, source, about, "running")
+    return _train(arguments, problem, settings, source, about, folder, resume=False)
+
+
+def _train(arguments, problem, settings, source, about, folder: Path, resume: bool) -> dict:
+    _say(arguments, f"{problem.name} by {settings['method_name']}, preset {settings['preset']}, "
+                    f"seed {settings['seed']}, on {device()}")
+    solution = run(problem, settings, checkpoint=folder / CHECKPOINT, resume=resume,
+                   report=Progress(settings["stages"]), every=arguments.checkpoint_every)
+    for ending in solution.training.endings:
+        _say(arguments, f"{ending['stage']} ended after {ending['steps']} steps: {ending['why']}")
+    result = finish(solution, folder, about)
+    write_run(folder, settings, source, about, "finished")
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+    return _result(arguments, result, folder)
+
+
+def _result(arguments: argparse.Namespace, result: dict, folder: Path) -> dict:
+    """Say the figures of merit and shape them for --json."""
+    for name, found in result["errors"].items():
+        figures = ", ".join(f"{metric} {value:.3g}" for metric, value in found.items() if isinstance(value, float))
+        _say(arguments, f"{name}: {figures}")
+    if not result["errors"]:
+        _say(arguments, f"no reference to compare with; held-out loss {result['held_out']:.2e}")
+    _say(arguments, f"largest violation of a condition: {result['boundary_violation']:.1e}")
+    _say(arguments, f"{result['seconds']:.1f} s of training; open {folder / 'report.html'}")
+    keys = ("problem", "method", "preset", "seed", "parameters", "mae", "boundary_violation", "seconds")
+    flat = {name: {metric: value for metric, value in found.items() if metric != "by_time"}
+            for name, found in result["errors"].items()}
+    return {**{key: result[key] for key in keys}, "errors": flat, "device": device(), "run": str(folder)}
+
+
+def _resume(arguments: argparse.Namespace) -> dict:
+    folder = Path(arguments.folder)
+    about, problem = read_run(folder)
+    if about["status"] == "finished":
+        _say(arguments, f"'{folder}' is finished already")
+        return _result(arguments, read_json(folder / "metrics.json"), folder)
+    return _train(arguments, problem, about["settings"], about["source"], about["provenance"], folder, resume=True)
+
+
+def _finished(folder: Path) -> tuple[Solution, dict, dict]:
+    """A finished run: its solution, run.json and metrics."""
+    about, problem = read_run(folder)
+    if about["status"] != "finished":
+        raise ValueError(f"'{folder}' is not finished; go on with `hardpde resume {folder}`")
+    metrics = read_json(folder / "metrics.json")
+    solution = Solution.load(folder / "model.eqx", problem)
+    training = Training(solution.training.model, _history(folder), metrics["endings"], metrics["seconds"])
+    return Solution(problem, solution.formulation, about["settings"], training), about, metrics
+
+
+def _history(folder: Path) -> list[dict]:
+    import csv
+
+    kinds = {"stage": str, "step": int, "steps": int}
+    with open(folder / "history.csv", newline="") as file:
+        return [{key: kinds.get(key, float)(value) for key, value in row.items()} for row in csv.DictReader(file)]
+
+
+def _report(arguments: argparse.Namespace) -> dict:
+    folder = Path(arguments.folder)
+    solution, about, metrics = _finished(folder)
+    show(solution, folder, metrics, metrics["certificate"], solution.problem.make_reference(), about["provenance"])
+    _say(arguments, f"open {folder / 'report.html'}")
+    return {"report": str(folder / "report.html")}
+
+
+def _export(arguments: argparse.Namespace) -> dict:
+    folder = Path(arguments.folder)
+    solution, _, _ = _finished(folder)
+    stem = Path(arguments.out) if arguments.out else folder / "solution"
+    stem = stem.with_suffix("") if stem.suffix in (".vtu", ".pvd") else stem
+    path = export(solution, stem, solution.problem.make_reference())
+    _say(arguments, f"open {path} in ParaView")
+    return {"file": str(path)}
+
+
+def _reference(arguments: argparse.Namespace) -> dict:
+    problem, source = load_problem(arguments.problem)
+    path = Path(arguments.out or f"{problem.name}-reference.npz")
+    if path.exists() and not arguments.force:
+        raise ValueError(f"'{path}' exists; choose another file with --out, or --force to replace it")
+    if source.get("name") == "battery-pack":
+        from hardpde.fem import battery_pack
+
+        _say(arguments, f"finite elements, level {arguments.level} (and one below, to measure the difference)")
+        reference = battery_pack.reference(arguments.level)
+    else:
+        made = problem.make_reference()
+        if made is None:
+            raise ValueError(f"'{problem.name}' has neither a known solution nor a reference; state exact=… in it")
+        reference = made
+    reference.save(path)
+    means = {name: [float(v.mean()) for v in (values if reference.times is not None else [values])]
+             for name, values in reference.values.items()}
+    _say(arguments, f"{len(reference.x)} nodes written to {path}; {reference.about}")
+    return {"problem": problem.name, "file": str(path), "nodes": len(reference.x), "about": reference.about,
+            "mean": means}
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=VALUE")
+    try:
+        return name, json.loads(value)
+    except json.JSONDecodeError:
+        return name, value
+
+
+def _steps(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a list of whole numbers like 500,2000") from None
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return value
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hardpde", description="Solve PDEs with neural networks whose conditions hold by construction.")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def command(name: str, function, text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.add_argument("--json", action="store_true", help="print one JSON object as the last line of stdout")
+        sub.set_defaults(run=function)
+        return sub
+
+    def training(sub: argparse.ArgumentParser) -> None:
+        sub.add_argument("--checkpoint-every", type=_positive, default=60.0, metavar="SECONDS",
+                         help="how often to write a checkpoint (default 60)")
+
+    problem = "a built-in name (see `hardpde list`) or a .py file that defines `problem`"
+    command("list", _list, "problems and methods, one line each")
+
+    sub = command("check", _check, "draw the domain and certify every condition with random networks")
+    sub.add_argument("problem", metavar="PROBLEM", help=problem)
+    sub.add_argument("--method", default="exact", help="which ansatz to certify (default exact)")
+    sub.add_argument("--seed", type=int, default=0, help="of the random networks (default 0)")
+    sub.add_argument("--picture", metavar="FILE", help="where to draw the domain (default PROBLEM-domain.png)")
+
+    sub = command("solve", _solve, "solve a problem and write a run folder")
+    sub.add_argument("problem", metavar="PROBLEM", help=problem)
+    sub.add_argument("--method", default="exact", help="(default exact)")
+    sub.add_argument("--preset", choices=PRESETS, default="quick", help="(default quick)")
+    sub.add_argument("--seed", type=int, default=0, help="(default 0)")
+    sub.add_argument("--out", metavar="DIR", help="run folder (default runs/PROBLEM-METHOD-PRESET-SEED)")
+    sub.add_argument("--force", action="store_true", help="replace an earlier run in that folder")
+    sub.add_argument("--steps", type=_steps, metavar="N,N", help="steps of each stage of the preset; 0 leaves one out")
+    sub.add_argument("--set", type=_setting, action="append", default=[], metavar="NAME=VALUE",
+                     help="an option of the method, e.g. width=64 or beta_s=10 (may be repeated)")
+    training(sub)
+
+    sub = command("reference", _reference, "compute a problem's reference solution")
+    sub.add_argument("problem", metavar="PROBLEM", help=problem)
+    sub.add_argument("--level", type=int, default=2, help="of refinement of the finite elements (default 2)")
+    sub.add_argument("--out", metavar="FILE", help="(default PROBLEM-reference.npz)")
+    sub.add_argument("--force", action="store_true", help="replace the file")
+
+    sub = command("resume", _resume, "go on with a run that was interrupted")
+    sub.add_argument("folder", metavar="RUN", help="run folder")
+    training(sub)
+
+    sub = command("report", _report, "write the report of a finished run again")
+    sub.add_argument("folder", metavar="RUN", help="run folder")
+
+    sub = command("export", _export, "write VTU files of a finished run for ParaView")
+    sub.add_argument("folder", metavar="RUN", help="run folder")
+    sub.add_argument("--vtu", action="store_true", help="the format; VTU is the only one")
+    sub.add_argument("--out", metavar="FILE", help="(default solution.vtu or solution.pvd in the run folder)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

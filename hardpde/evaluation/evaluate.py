@@ -1,0 +1,196 @@
+"""What a solution is worth: errors against the reference, the certificate, and everything people look at."""
+
+import csv
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.spatial import Delaunay
+
+from hardpde.evaluation import plots
+from hardpde.evaluation.certificate import boundary_points, certify, violation
+from hardpde.evaluation.export import write_series, write_vtu
+from hardpde.evaluation.metrics import errors
+from hardpde.evaluation.report import write_report
+from hardpde.files import replacing
+from hardpde.problem import Problem
+from hardpde.reference import Reference
+
+HISTORY = ("stage", "step", "steps", "loss", "held_out", "seconds")
+
+
+def predict_on(solution, x: np.ndarray, times: np.ndarray | None) -> dict[str, np.ndarray]:
+    """All fields at nodes (n, d): (n, *shape), or (k, n, *shape) at k times."""
+    if times is None:
+        return solution(x)
+    slices = [solution(x, t) for t in times]
+    return {name: np.stack([s[name] for s in slices]) for name in slices[0]}
+
+
+def measure(solution, reference: Reference | None) -> dict[str, dict[str, Any]]:
+    """Errors {field: metrics} of every scalar component that the reference knows, first fields first."""
+    if reference is None:
+        return {}
+    predicted = predict_on(solution, reference.x, reference.times)
+    result = {}
+    for name, shape in solution.problem.schema.fields:
+        if name not in reference.values:
+            continue
+        known = np.asarray(reference.values[name], float)
+        for index in np.ndindex(shape):
+            label = name if not shape else f"{name}[{','.join(map(str, index))}]"
+            where = (..., *index) if shape else ...
+            result[label] = errors(predicted[name][where], known[where], reference.times)
+    return result
+
+
+def nodes(problem: Problem, reference: Reference | None, points: int = 4000) -> Reference:
+    """Where to look at a solution: the reference's nodes, or points of the domain with a triangulation."""
+    if reference is not None and (reference.cells is not None or problem.schema.dim != 2):
+        return reference
+    import jax
+
+    times = None if problem.time is None else np.linspace(*problem.time, 11)
+    if problem.schema.dim > 2:
+        x = np.asarray(problem.domain.sample(jax.random.key(21), points))
+        return Reference(x, {}, times)
+    if problem.schema.dim == 1:
+        (lo,), (hi,) = problem.domain.bounds
+        x = np.linspace(lo, hi, 401)[:, None]
+        return Reference(x, {}, times, np.stack([np.arange(400), np.arange(1, 401)], axis=1))
+    edge = [boundary_points(problem, name, 600)[0] for name in problem.domain.boundaries]
+    x = np.concatenate([np.asarray(problem.domain.sample(jax.random.key(21), points)), *edge])
+    x = x[np.unique(np.round(x, 9), axis=0, return_index=True)[1]]
+    cells = Delaunay(x).simplices
+    centres = x[cells].mean(axis=1)
+    inside = np.asarray(jax.jit(jax.vmap(problem.domain.sdf))(centres)) < 1e-9
+    return Reference(x, {}, times, cells[inside])
+
+
+def pictures(solution, reference: Reference | None) -> tuple[dict, dict]:
+    """Frames {field: [(time, figure)]} for the report's slider, and figures {name: figure} to save."""
+    grid = nodes(solution.problem, reference)
+    predicted = predict_on(solution, grid.x, grid.times)
+    frames, figures = {}, {"history": plots.history_plot(columns(solution.training.history))}
+    gradients = dict(solution.problem.schema.gradients)
+    for name, shape in solution.problem.schema.fields:
+        if name in gradients:
+            continue
+        for index in np.ndindex(shape):
+            label = name if not shape else f"{name}[{','.join(map(str, index))}]"
+            where = (..., *index) if shape else ...
+            values, known = predicted[name][where], None
+            if grid is reference and name in reference.values:
+                known = np.asarray(reference.values[name], float)[where]
+            frames[label] = plots.field_frames(grid.x, grid.cells, grid.times, values, known, label)
+            figures[label] = plots.field_grid(grid.x, grid.cells, grid.times, values, known, label)
+    figures["domain"] = draw_domain(solution.problem)
+    return frames, figures
+
+
+def draw_domain(problem: Problem):
+    """The named boundaries with their normals and collars."""
+    samples = {name: boundary_points(problem, name, 800) for name in problem.domain.boundaries}
+    collars: dict[str, float] = {}
+    for piece, width in zip(problem.layout.pieces, problem.layout.collar):
+        collars[piece.name] = min(width, collars.get(piece.name, math.inf))
+    return plots.domain_plot({name: x for name, (x, _) in samples.items()},
+                             {name: n for name, (_, n) in samples.items()}, collars, problem.name)
+
+
+def columns(history: list[dict]) -> dict[str, list]:
+    """History by column."""
+    return {key: [record[key] for record in history] for key in HISTORY}
+
+
+def finish(solution, folder: Path, provenance: dict) -> dict[str, Any]:
+    """Measure a solution and write everything about it into its run folder; returns the figures of merit."""
+    problem = solution.problem
+    reference = problem.make_reference()
+    found = measure(solution, reference)
+    certificate = certify(solution.formulation, [solution.training.model])
+    settings, training = solution.settings, solution.training
+    first = next(iter(found.values()), {})
+    result = {
+        "problem": problem.name, "method": settings["method_name"], "preset": settings["preset"],
+        "seed": settings["seed"], "parameters": solution.parameters, "mae": first.get("mae"), "errors": found,
+        "boundary_violation": violation(certificate), "certificate": certificate, "endings": training.endings,
+        "seconds": training.seconds, "first_step_seconds": training.first_step,
+        "loss": training.history[-1]["loss"], "held_out": training.history[-1]["held_out"],
+    }
+    solution.save(folder / "model.eqx")
+    write_history(folder / "history.csv", training.history)
+    write_json(folder / "metrics.json", {**result, **provenance})
+    export(solution, folder / "solution", reference)
+    show(solution, folder, result, certificate, reference, provenance)
+    return result
+
+
+def show(solution, folder: Path, result: dict, certificate: list, reference, provenance: dict) -> None:
+    """Pictures and the report."""
+    frames, figures = pictures(solution, reference)
+    (folder / "figures").mkdir(exist_ok=True)
+    for name, figure in figures.items():
+        figure.savefig(folder / "figures" / f"{_safe(name)}.png", dpi=130)
+    settings = solution.settings
+    write_report(
+        folder / "report.html", f"{settings['problem']} by {settings['method_name']}",
+        {"preset": settings["preset"], "seed": settings["seed"], "weights": solution.parameters,
+         "seconds": round(solution.training.seconds, 1), "method": settings["method"],
+         **{f"stage {k + 1}": stage for k, stage in enumerate(settings["stages"])}, "provenance": provenance},
+        result["errors"], certificate, columns(solution.training.history), frames,
+        {"The domain, its boundaries, normals and collars": figures["domain"]}, solution.training.endings)
+
+
+def export(solution, stem: Path, reference: Reference | None) -> Path:
+    """VTU files of all fields (and the reference's), with a collection over time; returns the file to open."""
+    grid = nodes(solution.problem, reference)
+    if grid.x.shape[1] > 3:
+        raise ValueError(f"VTU files hold at most three dimensions; the problem has {grid.x.shape[1]}")
+    predicted = predict_on(solution, grid.x, grid.times)
+    data = {name: _flat(values, grid.times is not None) for name, values in predicted.items()}
+    if grid is reference:
+        data |= {f"{name}_reference": _flat(np.asarray(values, float), grid.times is not None)
+                 for name, values in reference.values.items()}
+    if grid.times is None:
+        path = stem.with_name(stem.name + ".vtu")
+        write_vtu(path, grid.x, grid.cells, data)
+        return path
+    return write_series(stem, grid.x, grid.times, grid.cells,
+                        [{name: values[k] for name, values in data.items()} for k in range(len(grid.times))])
+
+
+def _flat(values: np.ndarray, timed: bool) -> np.ndarray:
+    """Components of a field in one axis."""
+    lead = 2 if timed else 1
+    return values if values.ndim == lead else values.reshape(*values.shape[:lead], -1)
+
+
+def write_history(path: Path, history: list[dict]) -> None:
+    with replacing(path) as temporary, open(temporary, "w", newline="") as file:
+        writer = csv.DictWriter(file, HISTORY)
+        writer.writeheader()
+        writer.writerows(history)
+
+
+def write_json(path: Path, data: Any) -> None:
+    """JSON without NaN or infinity: they become null."""
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(finite(data), indent=1) + "\n")
+
+
+def finite(data: Any) -> Any:
+    """The same data with numbers that JSON has."""
+    if isinstance(data, dict):
+        return {key: finite(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [finite(value) for value in data]
+    if isinstance(data, (float, np.floating)):
+        return float(data) if math.isfinite(data) else None
+    return data
+
+
+def _safe(name: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in name).strip("_")

@@ -1,0 +1,121 @@
+"""Run folders: one folder holds everything about one solve, and is enough to go on with it."""
+
+import hashlib
+import importlib.util
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from hardpde.evaluation.evaluate import write_json
+from hardpde.problem import Problem
+from hardpde.problems import PROBLEMS
+
+CHECKPOINT = "checkpoint.npz"
+_OURS = ("run.json", "model.eqx", "history.csv", "metrics.json", "report.html", "problem.py", CHECKPOINT)
+
+
+def load_problem(name: str) -> tuple[Problem, dict[str, str]]:
+    """A built-in problem by name, or the `problem` of a user's .py file; and where it came from."""
+    if name in PROBLEMS:
+        return PROBLEMS[name](), {"name": name}
+    path = Path(name)
+    if path.suffix != ".py":
+        raise ValueError(f"there is no problem '{name}'; the problems are {', '.join(PROBLEMS)}, "
+                         f"or give a .py file that defines `problem`")
+    if not path.is_file():
+        raise ValueError(f"there is no file '{name}'")
+    problem = _from_file(path)
+    if problem.name == "problem":
+        object.__setattr__(problem, "name", path.stem)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return problem, {"path": str(path.resolve()), "sha256": digest}
+
+
+def _from_file(path: Path) -> Problem:
+    spec = importlib.util.spec_from_file_location(f"_hardpde_user_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+        problem = getattr(module, "problem", None)
+        if callable(problem) and not isinstance(problem, Problem):
+            problem = problem()
+    except ValueError as error:
+        raise ValueError(f"'{path}': {error}") from None
+    except Exception as error:
+        line = _line_in(error, path)
+        raise ValueError(f"'{path}' cannot be run: {type(error).__name__}{line}: {error}") from None
+    finally:
+        sys.path.pop(0)
+    if not isinstance(problem, Problem):
+        raise ValueError(f"'{path}' does not define `problem`; end it with problem = hardpde.Problem(…)")
+    return problem
+
+
+def _line_in(error: BaseException, path: Path) -> str:
+    """' in line N' of the user's file, where the error passed through it."""
+    if isinstance(error, SyntaxError):
+        return f" in line {error.lineno}"
+    numbers = []
+    trace = error.__traceback__
+    while trace is not None:
+        if Path(trace.tb_frame.f_code.co_filename) == path:
+            numbers.append(trace.tb_lineno)
+        trace = trace.tb_next
+    return f" in line {numbers[-1]}" if numbers else ""
+
+
+def prepare(folder: Path, force: bool) -> None:
+    """Make the folder, or clear an earlier run out of it if told to."""
+    if folder.exists():
+        if not folder.is_dir():
+            raise ValueError(f"'{folder}' is a file; choose another folder with --out")
+        contents = list(folder.iterdir())
+        if contents and not force:
+            raise ValueError(f"'{folder}' exists; choose another folder with --out, or --force to replace it")
+        if contents and not (folder / "run.json").exists():
+            raise ValueError(f"'{folder}' is not a run folder, so --force does not touch it; choose another")
+        for name in _OURS:
+            (folder / name).unlink(missing_ok=True)
+        for file in folder.glob("solution*"):
+            file.unlink()
+        shutil.rmtree(folder / "figures", ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def write_run(folder: Path, settings: dict, source: dict, provenance: dict, status: str) -> None:
+    """run.json; a user's problem is copied beside it."""
+    if "path" in source and not (folder / "problem.py").exists():
+        shutil.copyfile(source["path"], folder / "problem.py")
+    write_json(folder / "run.json",
+               {"status": status, "settings": settings, "source": source, "provenance": provenance})
+
+
+def read_run(folder: Path) -> tuple[dict[str, Any], Problem]:
+    """run.json and the problem of a run."""
+    path = folder / "run.json"
+    try:
+        run = json.loads(path.read_text())
+        source = run["source"]
+        run["settings"]["stages"], run["status"]
+    except FileNotFoundError:
+        raise ValueError(f"'{folder}' is not a run folder: it has no run.json") from None
+    except (OSError, json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
+        raise ValueError(f"'{path}' is damaged ({error}); start the run again") from None
+    if "name" in source:
+        return run, load_problem(source["name"])[0]
+    original = Path(source["path"])
+    same = original.is_file() and hashlib.sha256(original.read_bytes()).hexdigest() == source["sha256"]
+    problem = load_problem(str(original if same else folder / "problem.py"))[0]
+    object.__setattr__(problem, "name", run["settings"]["problem"])
+    return run, problem
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"'{path}' cannot be read ({error}); solve again or resume the run") from None
