@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     rows = [measure(method, arguments.repeats) for method in arguments.method]
-    result = {"command": "python benchmarks/step.py", "steps": rows, **provenance()}
+    result = {"steps": rows, **provenance()}
     print(json.dumps(result, indent=1))
     if arguments.out:
         arguments.out.write_text(json.dumps(result, indent=1) + "\n")

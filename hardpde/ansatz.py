@@ -23,6 +23,10 @@ from hardpde.geometry.stacking import feet
 from hardpde.layout import APART, INDEPENDENT, SHARED, Layout, stacked_rows
 
 
+_ON = 1e-60  # squared distance, in collars, of a point that lies on a piece
+_ROUNDING = 1e-28  # squared size of what rounding leaves of a row
+
+
 class Term(NamedTuple):
     """Network evaluations of one kind, as jets: `inputs` (f, 1 + c, n) and `matrix` (m, o, 1 + c, n).
 
@@ -224,20 +228,26 @@ class Exact:
         tau = self.start.fraction(x)
         return self.start.blend(x, jnp.sqrt(tau) if self.ramp == "root" else tau)
 
+    def main(self, x: Array) -> tuple[Array, Array, Array]:
+        """c (m,), M (m, m) and network inputs (f,) of q₀ at x."""
+        return (*self.base(x), self.inputs(x))
+
+    def corrections(self, x: Array, ids: Array) -> tuple[Array, Array, Array]:
+        """c (m,), M (k, m, m) and network inputs (k, f) that the k pieces `ids` (−1: none) add at x."""
+        stacked = jax.vmap(self._slot, (None, 0))(x, ids)
+        slots = [{key: value[k] for key, value in stacked.items()} for k in range(len(ids))]
+        c_foot, lift_foot = jax.vmap(self.base)(stacked["foot"])
+        c, matrices = jnp.zeros(self.schema.size), []
+        for k, slot in enumerate(slots):
+            d = self._weight(k, slots, ids) * self._right_inverse(x, k, slots, ids)
+            c = c + _times(d, slot["g"] - _times(slot["a"], c_foot[k]))
+            matrices.append(-_times(_times(d, slot["a"]), lift_foot[k]))
+        return c, jnp.stack(matrices), jax.vmap(self.inputs)(stacked["foot"])
+
     def coefficients(self, x: Array, ids: Array) -> tuple[Array, Array, Array]:
-        """c (m,), M (1 + k, m, m) and network inputs (1 + k, f) at x, for the k pieces `ids` (−1: none)."""
-        c, lift = self.base(x)
-        matrices, inputs = [lift], [self.inputs(x)]
-        slots = [self._slot(x, i) for i in ids]
-        for k, (slot, i) in enumerate(zip(slots, ids)):
-            weight = self._weight(k, slots, ids)
-            d = weight * self._right_inverse(x, k, slots, ids)
-            foot, a, g = slot["foot"], slot["a"], slot["g"]
-            c_foot, lift_foot = self.base(foot)
-            c = c + _times(d, g - _times(a, c_foot))
-            matrices.append(-_times(_times(d, a), lift_foot))
-            inputs.append(self.inputs(foot))
-        return c, jnp.stack(matrices), jnp.stack(inputs)
+        """c (m,), M (1 + k, m, m) and network inputs (1 + k, f) of the whole ansatz at x."""
+        parts = self.main(x), self.corrections(x, ids)
+        return (parts[0][0] + parts[1][0], *(jnp.concatenate([a[None], b]) for a, b in zip(*(p[1:] for p in parts))))
 
     def _slot(self, x: Array, i: Array) -> dict[str, Array]:
         """What one active piece contributes: its foot, rows, and its weight without the others."""
@@ -258,6 +268,7 @@ class Exact:
         """ω_k: the piece's own weight, or its part of the weight shared with touching pieces of the same rows.
 
         The parts are w_k Π_{j≠k} φ_j² over their sum: 1 on piece k, 0 on the others, and they sum to 1.
+        Where two of the pieces meet, all products vanish, and those that meet share alike.
         """
         others = [j for j in range(len(slots)) if j != k]
         if not others or not (self.layout.related == SHARED).any():
@@ -272,7 +283,7 @@ class Exact:
                 if l != j:
                     product = product * jnp.where(belongs[l], slots[l]["squared"], 1.0)
             parts.append(jnp.where(belongs[j], product, 0.0))
-            plain.append(jnp.where(belongs[j], slots[j]["weight"], 0.0))
+            plain.append(jnp.where(belongs[j] & (slots[j]["squared"] < _ON), slots[j]["weight"], 0.0))
             outside = outside * jnp.where(belongs[j], 1 - slots[j]["weight"], 1.0)
         total, flat = sum(parts), sum(plain)
         at_corner = total < 1e-200
@@ -293,7 +304,9 @@ class Exact:
             """Onto `space`, and on each touching piece onto the null space of its rows; smooth in between."""
             for j, link, kind in zip(others, links, kinds):
                 rows = slots[j]["a"] * (slots[j]["root"] * link * kind)[:, None]
-                damping = jnp.where(link * kind > 0, slots[j]["squared"] + 1e-300, 1.0)
+                # Rows that an earlier piece took out already leave rounding only, which must not be divided by.
+                least = _ROUNDING * (slots[j]["a"] ** 2).sum(1) + 1e-300
+                damping = jnp.where(link * kind > 0, slots[j]["squared"] + least, 1.0)
                 image = _times(space, rows.T)
                 inner = _inverse(_times(rows, image) + jnp.diag(damping))
                 space = space - _times(_times(image, inner), image.T)

@@ -4,10 +4,10 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from hardpde.evaluation.certificate import certify, random_models, violation
-from hardpde.evaluation.evaluate import draw_domain, export, finish, finite, show
+from hardpde.evaluation.evaluate import draw_domain, export, finish, finite, make_reference, show
 from hardpde.methods import METHODS
 from hardpde.presets import PRESETS
 from hardpde.problems import PROBLEMS
@@ -78,19 +78,23 @@ def _solve(arguments: argparse.Namespace) -> dict:
     problem, source = load_problem(arguments.problem)
     settings = make_settings(problem, arguments.method, arguments.preset, arguments.seed,
                              dict(arguments.set), arguments.steps)
-    make_formulation(problem, {**settings, "method": {**settings["method"], "points": 64}})
+    formulation = make_formulation(problem, settings)
+    make_reference(problem)
     folder = Path(arguments.out or f"runs/{problem.name}-{arguments.method}-{arguments.preset}-{arguments.seed}")
     prepare(folder, arguments.force)
     about = provenance()
     write_run(folder, settings, source, about, "running")
-    return _train(arguments, problem, settings, source, about, folder, resume=False)
+    return _train(arguments, problem, settings, source, about, folder, formulation)
 
 
-def _train(arguments, problem, settings, source, about, folder: Path, resume: bool) -> dict:
+def _train(arguments, problem, settings, source, about, folder: Path, formulation=None) -> dict:
+    """Train and finish a run; without a formulation it is one to go on with."""
     _say(arguments, f"{problem.name} by {settings['method_name']}, preset {settings['preset']}, "
                     f"seed {settings['seed']}, on {device()}")
-    solution = run(problem, settings, checkpoint=folder / CHECKPOINT, resume=resume,
-                   report=Progress(settings["stages"]), every=arguments.checkpoint_every)
+    progress = Progress(settings["stages"])
+    solution = run(problem, settings, checkpoint=folder / CHECKPOINT, resume=formulation is None,
+                   report=progress, every=arguments.checkpoint_every, formulation=formulation)
+    progress.close()
     for ending in solution.training.endings:
         _say(arguments, f"{ending['stage']} ended after {ending['steps']} steps: {ending['why']}")
     result = finish(solution, folder, about)
@@ -120,7 +124,7 @@ def _resume(arguments: argparse.Namespace) -> dict:
     if about["status"] == "finished":
         _say(arguments, f"'{folder}' is finished already")
         return _result(arguments, read_json(folder / "metrics.json"), folder)
-    return _train(arguments, problem, about["settings"], about["source"], about["provenance"], folder, resume=True)
+    return _train(arguments, problem, about["settings"], about["source"], about["provenance"], folder)
 
 
 def _finished(folder: Path) -> tuple[Solution, dict, dict]:
@@ -145,7 +149,7 @@ def _history(folder: Path) -> list[dict]:
 def _report(arguments: argparse.Namespace) -> dict:
     folder = Path(arguments.folder)
     solution, about, metrics = _finished(folder)
-    show(solution, folder, metrics, metrics["certificate"], solution.problem.make_reference(), about["provenance"])
+    show(solution, folder, metrics, metrics["certificate"], make_reference(solution.problem), about["provenance"])
     _say(arguments, f"open {folder / 'report.html'}")
     return {"report": str(folder / "report.html")}
 
@@ -155,7 +159,7 @@ def _export(arguments: argparse.Namespace) -> dict:
     solution, _, _ = _finished(folder)
     stem = Path(arguments.out) if arguments.out else folder / "solution"
     stem = stem.with_suffix("") if stem.suffix in (".vtu", ".pvd") else stem
-    path = export(solution, stem, solution.problem.make_reference())
+    path = export(solution, stem, make_reference(solution.problem))
     _say(arguments, f"open {path} in ParaView")
     return {"file": str(path)}
 
@@ -171,7 +175,7 @@ def _reference(arguments: argparse.Namespace) -> dict:
         _say(arguments, f"finite elements, level {arguments.level} (and one below, to measure the difference)")
         reference = battery_pack.reference(arguments.level)
     else:
-        made = problem.make_reference()
+        made = make_reference(problem)
         if made is None:
             raise ValueError(f"'{problem.name}' has neither a known solution nor a reference; state exact=… in it")
         reference = made
@@ -207,8 +211,15 @@ def _positive(text: str) -> float:
     return value
 
 
+class _Parser(argparse.ArgumentParser):
+    """Answers a mistake like every other: one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"hardpde: {message}; see `{self.prog} --help`\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="hardpde", description="Solve PDEs with neural networks whose conditions hold by construction.")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 

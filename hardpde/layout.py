@@ -7,6 +7,7 @@ the other's rows) or the same rows with the same data at the corner (then they s
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,8 @@ import numpy as np
 
 from hardpde.conditions import INITIAL, Condition
 from hardpde.fields import Schema
-from hardpde.geometry import Piece, Shape, gap_matrix, stack, touching_points
+from hardpde.geometry import Arc, Piece, Shape, Sphere, gap_matrix, stack, touching_points
+from hardpde.geometry.distance import is_whole
 
 APART, INDEPENDENT, SHARED = 0, 1, 2
 _TOLERANCE = 1e-8
@@ -73,14 +75,91 @@ def arrange(
         related[i, j] = related[j, i] = _corner(probe, of_piece, pieces, i, j, domain, start)
     nearest = np.where(touching | np.eye(len(pieces), dtype=bool), np.inf, np.minimum(gaps, gaps.T))
     gap = nearest.min(axis=1, initial=np.inf)
-    return Layout(pieces, of_piece, start, mask, bound, related, gap, _collars(pieces, gap, domain, collars))
+    room = _room(probe, of_piece, pieces, related, domain, start)
+    return Layout(pieces, of_piece, start, mask, bound, related, gap, _collars(pieces, gap, room, domain, collars))
 
 
-def _collars(pieces, gap, domain, stated) -> np.ndarray:
+def _room(probe, of_piece, pieces, related, domain, start) -> np.ndarray:
+    """How wide collars may be for two reasons that gaps do not tell, (n,).
+
+    A piece that is cut goes on, as far as closest points are concerned, beyond the domain: there it must keep
+    clear of pieces that it does not touch. And pieces that touch must not meet the other's collar again where
+    their rows have become dependent, as those on the two sides of a thin hole do.
+    """
+    room = np.full(len(pieces), np.inf)
+    cut = [not is_whole(piece, domain) for piece in pieces]
+    curved = [isinstance(piece.kind, (Arc, Sphere)) for piece in pieces]
+    points: dict[int, np.ndarray] = {}
+
+    def surviving(i: int) -> np.ndarray:
+        if i not in points:
+            everywhere = np.asarray(pieces[i].sample(jax.random.key(5), 256))
+            depth = np.asarray(_depths(domain, everywhere))
+            if (depth < -1e-6 * domain.size).any():
+                raise ValueError(f"boundary '{pieces[i].name}' is cut by another, and the rest of it runs through the "
+                                 f"inside of the domain; draw the outline as one Polygon or Spline")
+            points[i] = everywhere[depth < 1e-6 * domain.size]
+        return points[i]
+
+    for j, piece in enumerate(pieces):
+        if cut[j]:
+            surviving(j)
+        for i in range(len(pieces)):
+            corner = related[i, j] == INDEPENDENT and (curved[i] or curved[j])
+            apart = related[i, j] == APART and cut[j]
+            if i == j or not (corner or apart) or not len(x := surviving(i)):
+                continue
+            feet = np.asarray(_feet(piece, x))
+            distance = np.linalg.norm(x - feet, axis=1)
+            if corner:
+                ends = touching_points(pieces[i], piece, domain)
+                least = _independence(probe, of_piece, pieces, i, j, ends, ends, start).min(initial=1.0)
+                distance = distance[_independence(probe, of_piece, pieces, i, j, x, feet, start) < 0.5 * least]
+            room[j] = min(room[j], distance.min(initial=np.inf))
+        if room[j] <= 1e-6 * domain.size:
+            raise ValueError(f"boundary '{piece.name}' is cut by another, and the rest of it meets a third; "
+                             f"draw the outline as one Polygon or Spline")
+    return room
+
+
+def _independence(probe, of_piece, pieces, i, j, x, y, start) -> np.ndarray:
+    """How independent the rows of piece i at x and of piece j at y are (k,): their smallest singular value,
+    with and without what the initial condition fixes."""
+    rows = []
+    for k, at in ((i, x), (j, y)):
+        normals = np.asarray(_normals(pieces[k], at))
+        rows.append(_unit(probe.rows(of_piece[k], probe.at(at, probe.time and probe.time[0]), normals)[0]))
+    least = np.linalg.svd(np.concatenate(rows, axis=1), compute_uv=False)[:, -1]
+    if not start:
+        return least
+    a0, _ = probe.initial_rows(start, x)
+    free = np.eye(a0.shape[2]) - np.linalg.pinv(a0) @ a0
+    left = [a @ free for a in rows]
+    left = [a[:, np.linalg.norm(a, axis=2).min(axis=0, initial=np.inf) > 1e-6] for a in left]
+    both = np.concatenate(left, axis=1)
+    return np.minimum(least, np.linalg.svd(both, compute_uv=False)[:, -1]) if both.shape[1] else least
+
+
+@partial(jax.jit, static_argnums=0)
+def _depths(domain: Shape, x):
+    return jax.vmap(domain.sdf)(x)
+
+
+@partial(jax.jit, static_argnums=0)
+def _feet(piece: Piece, x):
+    return jax.vmap(piece.closest)(x)
+
+
+@partial(jax.jit, static_argnums=0)
+def _normals(piece: Piece, x):
+    return jax.vmap(piece.normal)(x)
+
+
+def _collars(pieces, gap, room, domain, stated) -> np.ndarray:
     """Half the gap, within the reach of the curve and half the size of the domain; or what was stated."""
     lo, hi = map(np.asarray, domain.bounds)
     widest = 0.5 * float(np.min(hi - lo))
-    width = np.array([min(0.5 * g, 0.9 * p.reach, widest) for g, p in zip(gap, pieces)])
+    width = np.array([min(0.5 * g, 0.9 * p.reach, 0.9 * r, widest) for g, r, p in zip(gap, room, pieces)])
     if stated is None:
         return width
     names = {piece.name for piece in pieces}
@@ -91,7 +170,7 @@ def _collars(pieces, gap, domain, stated) -> np.ndarray:
         value = stated.get(piece.name) if isinstance(stated, dict) else stated
         if value is None:
             continue
-        limit = min(gap[k], piece.reach)
+        limit = min(gap[k], piece.reach, room[k])
         if not 0 < value <= limit:
             raise ValueError(f"the collar of '{piece.name}' is {value:g}; it must be positive and at most "
                              f"{limit:g}, the distance to the next boundary or to the centre of curvature")

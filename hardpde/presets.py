@@ -10,23 +10,25 @@ from hardpde.training import OPTIMISERS, Stage
 
 PRESETS = ("quick", "paper", "best")
 
-_ADAM = {"optimiser": "adam", "options": {"learning_rate": 1e-2}, "steps": 5000, "redraw": 10}
-_PAPER_STAGES = [_ADAM, {"optimiser": "lbfgs", "options": {}, "steps": 15000, "redraw": 1000}]
+_ADAM = {"optimiser": "adam", "options": {"learning_rate": 1e-2, "every": 100}, "steps": 5000, "redraw": 10,
+         "block": 100}
+_PAPER_STAGES = [_ADAM, {"optimiser": "lbfgs", "options": {}, "steps": 3000, "redraw": 1000}]
+
+
+def _start(steps: int, rate: float) -> dict[str, Any]:
+    return {"optimiser": "adam", "options": {"learning_rate": rate, "plateau": False}, "steps": steps, "redraw": 50}
+
 
 _DEFAULTS: dict[tuple[str, str], dict[str, Any]] = {
     ("exact", "quick"): {
         "method": {"width": 24, "depth": 3, "points": 2048},
-        "stages": [
-            {"optimiser": "adam", "options": {"learning_rate": 5e-3, "plateau": False}, "steps": 500, "redraw": 50},
-            {"optimiser": "ssbroyden", "options": {"line_search": "backtracking"}, "steps": 2000, "redraw": 500},
-        ],
+        "stages": [_start(200, 5e-3), {"optimiser": "ssbroyden", "options": {"line_search": "backtracking"},
+                                       "steps": 3000, "redraw": 200, "block": 100}],
     },
     ("exact", "best"): {
         "method": {"width": 48, "depth": 4, "points": 8192},
-        "stages": [
-            {"optimiser": "adam", "options": {"learning_rate": 3e-3, "plateau": False}, "steps": 1000, "redraw": 50},
-            {"optimiser": "ssbroyden", "options": {"line_search": "batched"}, "steps": 10000, "redraw": 500},
-        ],
+        "stages": [_start(500, 3e-3), {"optimiser": "ssbroyden", "options": {"line_search": "batched"},
+                                       "steps": 10000, "redraw": 500, "block": 100}],
     },
     ("exact", "paper"): {"method": {"width": 50, "depth": 4, "points": 8192, "dtype": "float32"},
                          "stages": _PAPER_STAGES},

@@ -10,10 +10,10 @@ class Progress:
 
     def __init__(self, stages: list[dict], stream: TextIO | None = None):
         self.stream = stream or sys.stderr
-        self.total = sum(stage["steps"] for stage in stages)
-        self.done_before, self.stage, self.last = 0, "", 0.0
+        self.plan = [(stage["optimiser"], stage["steps"]) for stage in stages]
+        self.total = sum(steps for _, steps in self.plan)
+        self.number, self.step, self.last, self.open = -1, 0, 0.0, False
         self.began: tuple[float, int] | None = None
-        self.number, self.names = 0, [stage["optimiser"] for stage in stages]
 
     def __call__(self, record: dict) -> None:
         done = self._done(record)
@@ -29,16 +29,25 @@ class Progress:
         text = (f"{record['stage']:>10} {record['step']:>6}/{record['steps']} {_bar(done / self.total)} "
                 f"loss {record['loss']:.2e}  held-out {record['held_out']:.2e}  "
                 f"{_clock(record['seconds'])}, {left}")
-        end = "\n" if ended or not self.stream.isatty() else ""
-        self.stream.write(("\r\033[K" if self.stream.isatty() else "") + text + end)
+        self.stream.write(("\r\033[K" if self.stream.isatty() else "") + text)
+        self.open = True
+        if ended or not self.stream.isatty():
+            self.close()
         self.stream.flush()
 
+    def close(self) -> None:
+        """End a line that is still open."""
+        if self.open:
+            self.stream.write("\n")
+        self.open = False
+
     def _done(self, record: dict) -> int:
-        """Steps of all stages so far."""
-        if self.stage and (record["stage"] != self.stage or record["step"] <= self._step):
-            self.done_before += self._steps
-        self.stage, self._step, self._steps = record["stage"], record["step"], record["steps"]
-        return self.done_before + record["step"]
+        """Steps of all stages so far; a resumed run begins in any of them."""
+        stage = (record["stage"], record["steps"])
+        if self.number < 0 or stage != self.plan[self.number] or record["step"] < self.step:
+            self.number = self.plan.index(stage, self.number + 1)
+        self.step = record["step"]
+        return sum(steps for _, steps in self.plan[: self.number]) + record["step"]
 
 
 def _bar(fraction: float, width: int = 20) -> str:

@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -17,7 +18,8 @@ def provenance() -> dict:
             packages[name] = version(name)
         except PackageNotFoundError:
             packages[name] = "not installed"
-    return {"versions": {"python": platform.python_version(), **packages}, "device": device(), "commit": commit()}
+    command = " ".join(["hardpde" if Path(sys.argv[0]).name == "cli.py" else Path(sys.argv[0]).name, *sys.argv[1:]])
+    return {"command": command, "versions": {"python": platform.python_version(), **packages}, "device": device(), "commit": commit()}
 
 
 def device() -> str:

@@ -37,6 +37,7 @@ def _from_file(path: Path) -> Problem:
     spec = importlib.util.spec_from_file_location(f"_hardpde_user_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses of the file look for it there
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
@@ -45,7 +46,7 @@ def _from_file(path: Path) -> Problem:
             problem = problem()
     except ValueError as error:
         raise ValueError(f"'{path}': {error}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         line = _line_in(error, path)
         raise ValueError(f"'{path}' cannot be run: {type(error).__name__}{line}: {error}") from None
     finally:
@@ -62,7 +63,7 @@ def _line_in(error: BaseException, path: Path) -> str:
     numbers = []
     trace = error.__traceback__
     while trace is not None:
-        if Path(trace.tb_frame.f_code.co_filename) == path:
+        if Path(trace.tb_frame.f_code.co_filename).resolve() == path.resolve():
             numbers.append(trace.tb_lineno)
         trace = trace.tb_next
     return f" in line {numbers[-1]}" if numbers else ""
@@ -100,7 +101,9 @@ def read_run(folder: Path) -> tuple[dict[str, Any], Problem]:
     try:
         run = json.loads(path.read_text())
         source = run["source"]
-        run["settings"]["stages"], run["status"]
+        for key in ("problem", "method_name", "method", "preset", "seed", "stages"):
+            run["settings"][key]
+        run["status"], run["provenance"], source["name" if "name" in source else "sha256"]
     except FileNotFoundError:
         raise ValueError(f"'{folder}' is not a run folder: it has no run.json") from None
     except (OSError, json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:

@@ -11,6 +11,8 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from hardpde.evaluation.evaluate import components, make_reference, measure
+from hardpde.evaluation.plots import field_grid
 from hardpde.files import replacing
 from hardpde.formulation import Formulation
 from hardpde.methods import METHODS
@@ -46,6 +48,17 @@ class Solution:
     def parameters(self) -> int:
         """How many weights the model has."""
         return count(self.training.model)
+
+    def errors(self) -> dict[str, dict[str, Any]]:
+        """Errors {component: {metric: value}} against the known solution or the reference; {} without one."""
+        return measure(self, make_reference(self.problem))
+
+    def picture(self, component: str) -> Any:
+        """A component of a field, e.g. "T" or "u[0]": reference, prediction and error, at a few times."""
+        found = components(self, make_reference(self.problem))
+        if component not in found:
+            raise ValueError(f"there is no picture of '{component}'; there are {', '.join(found)}")
+        return field_grid(*found[component], component)
 
     def save(self, path: str | Path) -> None:
         """Write the weights: settings in the first line, then plain arrays. Loading never executes code."""
@@ -97,24 +110,51 @@ def make_settings(problem: Problem, method: str, preset_name: str, seed: int,
 
 
 def make_formulation(problem: Problem, settings: dict[str, Any]) -> Formulation:
-    method = METHODS[settings["method_name"]]
-    known = method.__kwdefaults__ or {}
+    check_options(settings)
+    method: Any = METHODS[settings["method_name"]]
+    return method(problem, **settings["method"])
+
+
+def check_options(settings: dict[str, Any]) -> None:
+    """Every option is one of the method's, and of the kind of its default."""
+    known = METHODS[settings["method_name"]].__kwdefaults__ or {}
     for name, value in settings["method"].items():
         if name not in known:
             raise ValueError(f"method '{settings['method_name']}' has no option '{name}'; "
                              f"its options are {', '.join(known)}")
-        default = known[name]
-        if isinstance(default, (int, float)) and not isinstance(default, bool):
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise ValueError(f"option '{name}' is {value!r}; it is a number")
-    return method(problem, **settings["method"])
+        what = _kind(name, known[name], value)
+        if what:
+            raise ValueError(f"option '{name}' is {value!r}; it must be {what}")
+
+
+def _kind(name: str, default: Any, value: Any) -> str:
+    """What an option must be, in words, where the value is not; otherwise nothing."""
+
+    def whole(number: Any) -> bool:
+        return isinstance(number, int) and not isinstance(number, bool)
+
+    if name == "dtype":
+        return "" if value in ("float32", "float64") else "float32 or float64"
+    if isinstance(default, bool):
+        return "" if isinstance(value, bool) else "true or false"
+    if isinstance(default, int):
+        return "" if whole(value) else "a whole number"
+    if isinstance(default, float):
+        return "" if whole(value) or (isinstance(value, float) and np.isfinite(value)) else "a number"
+    if isinstance(default, str):
+        return "" if isinstance(value, str) else "a word"
+    if isinstance(default, tuple):
+        listed = isinstance(value, (list, tuple)) and all(whole(n) and n > 0 for n in value)
+        return "" if listed else "a list of positive whole numbers like [50,50]"
+    return "" if value is None or whole(value) else "a whole number"
 
 
 def run(problem: Problem, settings: dict[str, Any], *, checkpoint: Path | None = None, resume: bool = False,
-        report: Callable[[dict], None] = lambda record: None, every: float = CHECKPOINT_SECONDS) -> Solution:
+        report: Callable[[dict], None] = lambda record: None, every: float = CHECKPOINT_SECONDS,
+        formulation: Formulation | None = None) -> Solution:
     """Train as the settings say; with a checkpoint, a killed run can be resumed."""
     stages = make_stages(settings["stages"])
-    formulation = make_formulation(problem, settings)
+    formulation = formulation or make_formulation(problem, settings)
     training = fit(formulation, stages, jax.random.key(settings["seed"]), path=checkpoint, resume=resume,
                    report=report, every=every)
     return Solution(problem, formulation, settings, training)

@@ -18,6 +18,8 @@ from hardpde.files import replacing
 from hardpde.problem import Problem
 from hardpde.reference import Reference
 
+# What a picture needs: nodes, cells, times, values, known values.
+Drawn = tuple[np.ndarray, np.ndarray | None, np.ndarray | None, np.ndarray, np.ndarray | None]
 HISTORY = ("stage", "step", "steps", "loss", "held_out", "seconds")
 
 
@@ -27,6 +29,27 @@ def predict_on(solution, x: np.ndarray, times: np.ndarray | None) -> dict[str, n
         return solution(x)
     slices = [solution(x, t) for t in times]
     return {name: np.stack([s[name] for s in slices]) for name in slices[0]}
+
+
+def make_reference(problem: Problem) -> Reference | None:
+    """The problem's reference, if it has one, once its fields and shapes are found to be those of the problem."""
+    try:
+        reference = problem.make_reference()
+    except Exception as error:
+        line = (str(error).strip().splitlines() or [""])[0]
+        raise ValueError(f"the known solution cannot be evaluated: {type(error).__name__}: {line}") from None
+    if reference is None:
+        return None
+    shapes, lead = problem.schema.shapes, () if reference.times is None else (len(reference.times),)
+    for name, values in reference.values.items():
+        if name not in shapes:
+            raise ValueError(f"the known solution has a field '{name}'; the fields are {', '.join(shapes)}")
+        if np.shape(values) != (*lead, len(reference.x), *shapes[name]):
+            raise ValueError(f"the known solution gives '{name}' the shape {np.shape(values)[len(lead) + 1:]}; "
+                             f"the field has {shapes[name]}")
+        if not np.isfinite(values).all():
+            raise ValueError(f"the known solution of '{name}' is not a finite number everywhere in the domain")
+    return reference
 
 
 def measure(solution, reference: Reference | None) -> dict[str, dict[str, Any]]:
@@ -47,47 +70,66 @@ def measure(solution, reference: Reference | None) -> dict[str, dict[str, Any]]:
 
 
 def nodes(problem: Problem, reference: Reference | None, points: int = 4000) -> Reference:
-    """Where to look at a solution: the reference's nodes, or points of the domain with a triangulation."""
-    if reference is not None and (reference.cells is not None or problem.schema.dim != 2):
+    """Where to look at a solution: the reference's mesh, or one of the domain, with the known solution on it."""
+    dim = problem.schema.dim
+    if reference is not None and (reference.cells is not None or dim > 2 or (dim == 1 and problem.exact is None)):
         return reference
     import jax
 
     times = None if problem.time is None else np.linspace(*problem.time, 11)
-    if problem.schema.dim > 2:
+    cells = None
+    if dim > 2:
         x = np.asarray(problem.domain.sample(jax.random.key(21), points))
-        return Reference(x, {}, times)
-    if problem.schema.dim == 1:
+    elif dim == 1:
         (lo,), (hi,) = problem.domain.bounds
-        x = np.linspace(lo, hi, 401)[:, None]
-        return Reference(x, {}, times, np.stack([np.arange(400), np.arange(1, 401)], axis=1))
-    edge = [boundary_points(problem, name, 600)[0] for name in problem.domain.boundaries]
-    x = np.concatenate([np.asarray(problem.domain.sample(jax.random.key(21), points)), *edge])
-    x = x[np.unique(np.round(x, 9), axis=0, return_index=True)[1]]
-    cells = Delaunay(x).simplices
-    centres = x[cells].mean(axis=1)
-    inside = np.asarray(jax.jit(jax.vmap(problem.domain.sdf))(centres)) < 1e-9
-    return Reference(x, {}, times, cells[inside])
+        x, cells = np.linspace(lo, hi, 401)[:, None], np.stack([np.arange(400), np.arange(1, 401)], axis=1)
+    else:
+        edge = [boundary_points(problem, name, 600)[0] for name in problem.domain.boundaries]
+        x = np.concatenate([np.asarray(problem.domain.sample(jax.random.key(21), points)), *edge])
+        x = x[np.unique(np.round(x, 9), axis=0, return_index=True)[1]]
+        cells = Delaunay(x).simplices
+        inside = np.asarray(jax.jit(jax.vmap(problem.domain.sdf))(x[cells].mean(axis=1))) < 1e-9
+        cells = cells[inside]
+    return Reference(x, known(problem, x, times), times, cells)
+
+
+def known(problem: Problem, x: np.ndarray, times: np.ndarray | None) -> dict[str, np.ndarray]:
+    """The known solution, if there is one, at nodes (n, d): shapes as in `predict_on`."""
+    if problem.exact is None:
+        return {}
+    import jax
+
+    evaluate = jax.jit(jax.vmap(problem.exact))
+    if times is None:
+        return {name: np.asarray(values) for name, values in evaluate(x).items()}
+    slices = [evaluate(np.concatenate([x, np.full((len(x), 1), t)], axis=1)) for t in times]
+    return {name: np.stack([np.asarray(s[name]) for s in slices]) for name in slices[0]}
 
 
 def pictures(solution, reference: Reference | None) -> tuple[dict, dict]:
     """Frames {field: [(time, figure)]} for the report's slider, and figures {name: figure} to save."""
+    frames, figures = {}, {"history": plots.history_plot(columns(solution.training.history))}
+    for label, data in components(solution, reference).items():
+        frames[label], figures[label] = plots.field_frames(*data, label), plots.field_grid(*data, label)
+    figures["domain"] = draw_domain(solution.problem)
+    return frames, figures
+
+
+def components(solution, reference: Reference | None) -> dict[str, Drawn]:
+    """What there is to draw, by label: every component of every field that is not a gradient."""
     grid = nodes(solution.problem, reference)
     predicted = predict_on(solution, grid.x, grid.times)
-    frames, figures = {}, {"history": plots.history_plot(columns(solution.training.history))}
     gradients = dict(solution.problem.schema.gradients)
+    found: dict[str, Drawn] = {}
     for name, shape in solution.problem.schema.fields:
         if name in gradients:
             continue
         for index in np.ndindex(shape):
             label = name if not shape else f"{name}[{','.join(map(str, index))}]"
             where = (..., *index) if shape else ...
-            values, known = predicted[name][where], None
-            if grid is reference and name in reference.values:
-                known = np.asarray(reference.values[name], float)[where]
-            frames[label] = plots.field_frames(grid.x, grid.cells, grid.times, values, known, label)
-            figures[label] = plots.field_grid(grid.x, grid.cells, grid.times, values, known, label)
-    figures["domain"] = draw_domain(solution.problem)
-    return frames, figures
+            truth = np.asarray(grid.values[name], float)[where] if name in grid.values else None
+            found[label] = (grid.x, grid.cells, grid.times, predicted[name][where], truth)
+    return found
 
 
 def draw_domain(problem: Problem):
@@ -108,7 +150,7 @@ def columns(history: list[dict]) -> dict[str, list]:
 def finish(solution, folder: Path, provenance: dict) -> dict[str, Any]:
     """Measure a solution and write everything about it into its run folder; returns the figures of merit."""
     problem = solution.problem
-    reference = problem.make_reference()
+    reference = make_reference(problem)
     found = measure(solution, reference)
     certificate = certify(solution.formulation, [solution.training.model])
     settings, training = solution.settings, solution.training
@@ -123,7 +165,8 @@ def finish(solution, folder: Path, provenance: dict) -> dict[str, Any]:
     solution.save(folder / "model.eqx")
     write_history(folder / "history.csv", training.history)
     write_json(folder / "metrics.json", {**result, **provenance})
-    export(solution, folder / "solution", reference)
+    if problem.schema.dim <= 3:
+        export(solution, folder / "solution", reference)
     show(solution, folder, result, certificate, reference, provenance)
     return result
 
@@ -151,9 +194,8 @@ def export(solution, stem: Path, reference: Reference | None) -> Path:
         raise ValueError(f"VTU files hold at most three dimensions; the problem has {grid.x.shape[1]}")
     predicted = predict_on(solution, grid.x, grid.times)
     data = {name: _flat(values, grid.times is not None) for name, values in predicted.items()}
-    if grid is reference:
-        data |= {f"{name}_reference": _flat(np.asarray(values, float), grid.times is not None)
-                 for name, values in reference.values.items()}
+    data |= {f"{name}_reference": _flat(np.asarray(values, float), grid.times is not None)
+             for name, values in grid.values.items()}
     if grid.times is None:
         path = stem.with_name(stem.name + ".vtu")
         write_vtu(path, grid.x, grid.cells, data)

@@ -129,19 +129,16 @@ def _assemble(ansatz: Exact, scale, x: Array, ids: Array, classes: tuple[int, ..
     """The batch of points sorted by class: main term for all, correction s for the first rows only."""
     most = len(classes) - 1
     corrected = sum(classes[1:])
-    offsets, matrices, inputs = [], [], []
-    for rows, slots in ((slice(0, corrected), most), (slice(corrected, None), 0)):
-        def one(x, i):
-            return jets(partial(ansatz.coefficients, ids=i), x, differentiate)
 
-        # (m, 1 + c, n), (1 + k, m, m, 1 + c, n), (1 + k, f, 1 + c, n)
-        c, m, v = jax.vmap(one, out_axes=-1)(x[rows], ids[rows, :slots])
-        offsets.append(c)
-        matrices.append(m)
-        inputs.append(v)
-    terms = [Term(jnp.concatenate([v[0] for v in inputs], axis=-1),
-                  jnp.concatenate([m[0] for m in matrices], axis=-1))]
-    for s in range(1, most + 1):
-        rows = sum(classes[s:])
-        terms.append(Term(inputs[0][s, ..., :rows], matrices[0][s, ..., :rows]))
-    return Batch(x, jnp.concatenate(offsets, axis=-1), tuple(terms), jax.vmap(scale, out_axes=1)(x))
+    def jet(function, *points):
+        return jax.vmap(lambda x, *more: jets(lambda x: function(x, *more), x, differentiate), out_axes=-1)(*points)
+
+    offset, matrix, inputs = jet(ansatz.main, x)  # (m, 1 + c, n), (m, m, 1 + c, n), (f, 1 + c, n)
+    terms = [Term(inputs, matrix)]
+    if corrected:
+        c, matrices, inputs = jet(ansatz.corrections, x[:corrected], ids[:corrected, :most])
+        offset = offset.at[..., :corrected].add(c)
+        for s in range(most):
+            rows = sum(classes[s + 1 :])
+            terms.append(Term(inputs[s, ..., :rows], matrices[s, ..., :rows]))
+    return Batch(x, offset, tuple(terms), jax.vmap(scale, out_axes=1)(x))

@@ -22,9 +22,14 @@ def save(path: Path, tree: Any, meta: dict) -> None:
         np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
-def read_meta(path: Path) -> dict:
-    """The dictionary alone."""
-    return _read(path, lambda file: json.loads(file["meta"].tobytes()))
+def read_meta(path: Path, keys: tuple[str, ...] = ()) -> dict:
+    """The dictionary alone, which must have these keys."""
+
+    def extract(file):
+        meta = json.loads(file["meta"].tobytes())
+        return {**meta, **{key: meta[key] for key in keys}}
+
+    return _read(path, extract)
 
 
 def load(path: Path, like: Any) -> Any:
@@ -40,7 +45,7 @@ def load(path: Path, like: Any) -> Any:
 
 def _read(path: Path, extract):
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             return extract(file)
     except FileNotFoundError:
         raise ValueError(f"'{path}' does not exist") from None

@@ -77,8 +77,10 @@ def fit(formulation, stages: list[Stage], key: jax.Array, *, path: Path | None =
     loss = jax.jit(formulation.loss)
     start_stage, resumed = 0, None
     if resume and path is not None and path.exists():
-        resumed = checkpoint.read_meta(path)
+        resumed = checkpoint.read_meta(path, ("stage", "step", "history", "endings", "seconds", "first_step"))
         start_stage = resumed["stage"]
+        if start_stage >= len(stages):
+            raise ValueError(f"'{path}' belongs to a run with more stages; start the run again")
         training.history, training.endings = resumed["history"], resumed["endings"]
         training.seconds, training.first_step = resumed["seconds"], resumed["first_step"]
     offset, saved = training.seconds, time.perf_counter()

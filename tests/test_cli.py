@@ -1,0 +1,386 @@
+"""The command line: what it prints, what it writes, how it answers mistakes, and `kill -9`."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from hardpde.cli import main
+from hardpde.methods import METHODS
+from hardpde.problems import PROBLEMS
+from hardpde.progress import Progress
+from hardpde.reference import Reference
+
+USER = """
+import hardpde as hp
+
+problem = hp.Problem(
+    domain=hp.Ball((0, 0), 1, name="rim"),
+    fields="u",
+    gradients={"grad_u": "u"},
+    residual=lambda x, q, dq: -hp.div(dq.grad_u) - 4,
+    conditions=[hp.robin("rim", "u", a=1, b=1, g=-1)],
+    exact=lambda x: {"u": 2 - x @ x, "grad_u": -2 * x},
+)
+"""
+FEW = ["--steps", "100,200", "--set", "points=128", "--set", "width=8", "--set", "depth=2"]
+SOLVE_KEYS = {"problem", "method", "preset", "seed", "parameters", "mae", "errors", "boundary_violation", "seconds",
+              "device", "run"}
+
+
+def call(capsys, *words):
+    """Exit status, stdout and stderr of a command."""
+    try:
+        code = main([str(word) for word in words])
+    except SystemExit as stop:
+        code = stop.code
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def last_json(out):
+    return json.loads(out.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory):
+    path = tmp_path_factory.mktemp("user") / "disc.py"
+    path.write_text(USER)
+    return path
+
+
+@pytest.fixture(scope="module")
+def solved(user):
+    """A finished run of the user's problem, with what it printed."""
+    run = user.parent / "run"
+    done = subprocess.run([sys.executable, "-m", "hardpde.cli", "solve", str(user), *FEW, "--out", str(run), "--json"],
+                          capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return run, done
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """An empty folder to stand in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+# --- What is printed and written -----------------------------------------------------------------------------
+
+
+def test_list(capsys):
+    code, out, err = call(capsys, "list", "--json")
+    assert code == 0
+    assert last_json(out) == {"problems": list(PROBLEMS), "methods": list(METHODS)}
+    code, out, _ = call(capsys, "list")
+    assert code == 0 and "battery-pack" in out and "exact" in out and "{" not in out
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_check(capsys, user, elsewhere, method):
+    code, out, err = call(capsys, "check", user, "--method", method, "--json")
+    assert code == 0, err
+    assert len(out.splitlines()) == 1
+    found = last_json(out)
+    assert {"problem", "max_violation", "conditions"} <= set(found)
+    assert found["problem"] == "disc"
+    (condition,) = found["conditions"]
+    assert set(condition) == {"name", "boundary", "violation"} and condition["boundary"] == "rim"
+    assert condition["violation"] == found["max_violation"]
+    assert found["max_violation"] <= 1e-12 if method == "exact" else found["max_violation"] > 1e-12
+    assert (elsewhere / "disc-domain.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_solve_prints_one_object(solved):
+    run, done = solved
+    lines = done.stdout.splitlines()
+    assert len(lines) == 1  # words go to stderr
+    result = json.loads(lines[0])
+    assert set(result) == SOLVE_KEYS
+    assert (result["problem"], result["method"], result["preset"], result["seed"]) == ("disc", "exact", "quick", 0)
+    assert result["run"] == str(run)
+    assert set(result["errors"]) == {"u", "grad_u[0]", "grad_u[1]"}
+    assert result["errors"]["u"]["mae"] == result["mae"] < 0.1
+    assert result["boundary_violation"] <= 1e-12
+    assert "held-out" in done.stderr and "left" in done.stderr
+    assert "adam ended after 100 steps: all 100 steps were taken" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_solve_writes_the_run(solved):
+    run, _ = solved
+    names = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
+    assert names == {"run.json", "model.eqx", "history.csv", "metrics.json", "report.html", "problem.py",
+                     "solution.vtu", "figures/u.png", "figures/history.png", "figures/domain.png"}
+    about = json.loads((run / "run.json").read_text())
+    assert about["status"] == "finished"
+    assert about["settings"]["seed"] == 0 and about["settings"]["method"]["width"] == 8
+    assert [stage["steps"] for stage in about["settings"]["stages"]] == [100, 200]
+    assert {"versions", "device", "commit"} <= set(about["provenance"])
+    assert {"python", "jax", "hardpde"} <= set(about["provenance"]["versions"])
+    assert (run / "problem.py").read_text() == USER
+    with open(run / "history.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["stage"] for row in rows] == ["adam"] * 2 + ["ssbroyden"] * 4
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert [ending["stage"] for ending in metrics["endings"]] == ["adam", "ssbroyden"]
+    for name in ("report.html", "metrics.json"):
+        assert "NaN" not in (run / name).read_text()
+
+
+def test_report_export_and_resume_of_a_finished_run(capsys, solved, elsewhere):
+    run = elsewhere / "copy"
+    shutil.copytree(solved[0], run)
+    for name in ("report.html", "solution.vtu"):
+        (run / name).unlink()
+    code, out, err = call(capsys, "report", run, "--json")
+    assert code == 0, err
+    assert last_json(out) == {"report": str(run / "report.html")}
+    assert "<html" in (run / "report.html").read_text().lower()
+    code, out, err = call(capsys, "export", run, "--vtu", "--out", elsewhere / "u.vtu", "--json")
+    assert code == 0, err
+    assert last_json(out) == {"file": str(elsewhere / "u.vtu")}
+    assert (elsewhere / "u.vtu").read_bytes() == (solved[0] / "solution.vtu").read_bytes()
+    code, out, err = call(capsys, "resume", run, "--json")
+    assert code == 0 and "is finished already" in err
+    before = json.loads(solved[1].stdout)
+    assert last_json(out) == {**before, "run": str(run)}
+
+
+def test_reference_of_a_known_solution(capsys, user, elsewhere):
+    code, out, err = call(capsys, "reference", user, "--json")
+    assert code == 0, err
+    found = last_json(out)
+    reference = Reference.load(elsewhere / "disc-reference.npz")
+    assert found["nodes"] == len(reference.x) and found["problem"] == "disc"
+    np.testing.assert_allclose(reference.values["u"], 2 - (reference.x**2).sum(1), rtol=1e-12)
+    before = (elsewhere / "disc-reference.npz").stat().st_mtime_ns
+    refused(call(capsys, "reference", user), "exists")
+    assert (elsewhere / "disc-reference.npz").stat().st_mtime_ns == before
+
+
+def test_force_replaces_a_run_and_nothing_else(capsys, solved, user, elsewhere):
+    run = elsewhere / "copy"
+    shutil.copytree(solved[0], run)
+    (run / "notes.txt").write_text("mine")
+    code, out, err = call(capsys, "solve", user, "--steps", "0,4", *FEW[2:], "--out", run, "--force", "--json")
+    assert code == 0, err
+    assert json.loads((run / "run.json").read_text())["settings"]["stages"][0]["steps"] == 4
+    assert (run / "notes.txt").read_text() == "mine"
+
+
+# --- kill -9 ---------------------------------------------------------------------------------------------------
+
+
+def test_a_killed_run_resumes_to_the_same_bytes(capsys, solved, user, elsewhere):
+    run = elsewhere / "killed"
+    words = ["solve", str(user), *FEW, "--out", str(run), "--checkpoint-every", "0.001"]
+    with open(elsewhere / "log", "w") as log:
+        process = subprocess.Popen([sys.executable, "-m", "hardpde.cli", *words], stdout=log, stderr=log)
+        try:
+            deadline = time.monotonic() + 200
+            while not (run / "checkpoint.npz").exists() and process.poll() is None:
+                assert time.monotonic() < deadline
+                time.sleep(0.002)
+        finally:
+            process.kill()
+            process.wait()
+    assert process.returncode == -9, (elsewhere / "log").read_text()
+    assert json.loads((run / "run.json").read_text())["status"] == "running"
+    refused(call(capsys, "export", run, "--vtu"), "not finished", "hardpde resume")
+    refused(call(capsys, "report", run), "not finished")
+
+    truncated = elsewhere / "truncated"
+    shutil.copytree(run, truncated)
+    content = (truncated / "checkpoint.npz").read_bytes()
+    (truncated / "checkpoint.npz").write_bytes(content[: len(content) // 2])
+    refused(call(capsys, "resume", truncated), "checkpoint.npz' is damaged")
+
+    again = subprocess.run([sys.executable, "-m", "hardpde.cli", "resume", str(run), "--json"], capture_output=True,
+                           text=True, timeout=300, cwd=elsewhere)
+    assert again.returncode == 0, again.stderr
+    assert (run / "model.eqx").read_bytes() == (solved[0] / "model.eqx").read_bytes()
+    assert not (run / "checkpoint.npz").exists()
+    timeless = ("seconds", "run")
+    before, after = json.loads(solved[1].stdout), json.loads(again.stdout)
+    assert {k: v for k, v in after.items() if k not in timeless} == {
+        k: v for k, v in before.items() if k not in timeless}
+
+
+# --- Mistakes --------------------------------------------------------------------------------------------------
+
+
+def refused(result, *words):
+    """Exit 2 and one sentence that says these words."""
+    code, out, err = result
+    assert code == 2
+    assert out == ""
+    lines = err.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("hardpde: "), err
+    for word in words:
+        assert word in lines[0]
+
+
+@pytest.mark.parametrize("words, says", [
+    (["solve", "battery"], ["no problem 'battery'", "battery-pack", ".py file"]),
+    (["check", "battery"], ["no problem 'battery'"]),
+    (["reference", "battery"], ["no problem 'battery'"]),
+    (["solve", "USER", "--method", "pinn"], ["no method 'pinn'", "exact, hc"]),
+    (["check", "USER", "--method", "pinn"], ["no method 'pinn'"]),
+    (["solve", "USER", "--preset", "slow"], ["--preset", "slow", "quick"]),
+    (["solve", "USER", "--seed", "-1"], ["seed is -1"]),
+    (["check", "USER", "--seed", "-1"], ["seed is -1"]),
+    (["solve", "USER", "--seed", "one"], ["--seed", "one"]),
+    (["solve", "USER", "--steps", "5"], ["1 numbers of steps are given for 2 stages (adam, ssbroyden)"]),
+    (["solve", "USER", "--steps=5,-5"], ["steps must be positive"]),
+    (["solve", "USER", "--steps", "0,0"], ["one stage must remain"]),
+    (["solve", "USER", "--steps", "a,b"], ["'a,b' is not a list of whole numbers"]),
+    (["solve", "USER", "--set", "wdth=8"], ["no option 'wdth'", "width"]),
+    (["solve", "USER", "--set", "width"], ["'width' is not NAME=VALUE"]),
+    (["solve", "USER", "--set", "width=wide"], ["option 'width' is 'wide'", "a whole number"]),
+    (["solve", "USER", "--set", "width=2.5"], ["option 'width' is 2.5", "a whole number"]),
+    (["solve", "USER", "--set", "width=0"], ["width is 0", "at least 1"]),
+    (["solve", "USER", "--set", "points=0"], ["points is 0"]),
+    (["solve", "USER", "--set", "points=many"], ["option 'points' is 'many'"]),
+    (["solve", "USER", "--set", "chunk=0"], ["chunk is 0"]),
+    (["solve", "USER", "--set", "dtype=float16"], ["option 'dtype' is 'float16'", "float32 or float64"]),
+    (["solve", "USER", "--set", "adaptive=3"], ["option 'adaptive' is 3", "true or false"]),
+    (["solve", "USER", "--set", "sampling=random"], ["sampling is 'random'"]),
+    (["solve", "USER", "--method", "hc", "--set", "beta_s=-1"], ["beta_s", "-1"]),
+    (["solve", "USER", "--method", "hc", "--set", "beta_s=NaN"], ["beta_s", "nan"]),
+    (["solve", "USER", "--method", "hc", "--set", "main=[50,0]"], ["option 'main' is [50, 0]"]),
+    (["solve", "USER", "--method", "hc", "--set", "points=0"], ["points"]),
+    (["solve", "USER", "--checkpoint-every", "0"], ["--checkpoint-every", "not positive"]),
+    (["solve", "missing.py"], ["no file 'missing.py'"]),
+    (["check", "missing.py"], ["no file 'missing.py'"]),
+    (["solve", "USER", "--out", "full"], ["'full' exists", "--force"]),
+    (["solve", "USER", "--out", "full", "--force"], ["'full' is not a run folder"]),
+    (["solve", "USER", "--out", "full/note.txt"], ["'full/note.txt' is a file"]),
+    (["resume", "full"], ["'full' is not a run folder"]),
+    (["resume", "nowhere"], ["'nowhere' is not a run folder"]),
+    (["export", "full"], ["'full' is not a run folder"]),
+    (["report", "full"], ["'full' is not a run folder"]),
+    (["check", "USER", "--picture", "nowhere/domain.png"], ["nowhere/domain.png"]),
+    (["dance"], ["dance"]),
+    ([], ["COMMAND"]),
+], ids=lambda value: "_".join(value)[:40] if isinstance(value, list) else None)
+def test_mistakes(capsys, user, elsewhere, words, says):
+    (elsewhere / "full").mkdir()
+    (elsewhere / "full" / "note.txt").write_text("mine")
+    refused(call(capsys, *[user if word == "USER" else word for word in words]), *says)
+    assert [path.name for path in elsewhere.rglob("*")] == ["full", "note.txt"]
+    assert (elsewhere / "full" / "note.txt").read_text() == "mine"
+
+
+BAD_FILES = {
+    "syntax": ("problem = (\n", ["'user.py' cannot be run", "SyntaxError in line 1"]),
+    "raises": ("import hardpde\n\nraise RuntimeError('no luck')\n", ["RuntimeError in line 3: no luck"]),
+    "exits": ("import sys\nsys.exit(3)\n", ["SystemExit in line 2"]),
+    "two lines": ("\nraise RuntimeError('no luck\\nat all')\n", ["RuntimeError in line 2: no luck"]),
+    "imports": ("import nothing_like_this\n", ["ModuleNotFoundError in line 1"]),
+    "empty": ("", ["does not define `problem`"]),
+    "no problem": ("problem = 3\n", ["does not define `problem`"]),
+    "field": (USER.replace('robin("rim", "u"', 'robin("rim", "v"'), ["there is no field 'v'; the fields are u"]),
+    "boundary": (USER.replace('robin("rim"', 'robin("edge"'), ["there is no boundary 'edge'", "rim"]),
+    "nothing said": (USER.replace("a=1, b=1", "a=0, b=0"), ["a = b = 0"]),
+    "no condition": (USER.replace('hp.robin("rim", "u", a=1, b=1, g=-1)', ""), ["'rim' has no condition"]),
+    "exact field": (USER.replace('{"u": 2', '{"w": 2'), ["the known solution has a field 'w'"]),
+    "exact shape": (USER.replace('"u": 2 - x @ x', '"u": x'), ["gives 'u' the shape (2,)"]),
+    "exact raises": (USER.replace("2 - x @ x", "missing(x)"), ["the known solution cannot be evaluated", "missing"]),
+    "exact nan": (USER.replace("2 - x @ x", "(x @ x - 9) ** 0.5"), ["not a finite number"]),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_FILES)
+def test_files_that_state_no_problem(capsys, elsewhere, kind):
+    text, says = BAD_FILES[kind]
+    (elsewhere / "user.py").write_text(text)
+    refused(call(capsys, "solve", "user.py"), *says)
+    assert [path.name for path in elsewhere.iterdir() if path.name != "__pycache__"] == ["user.py"]
+
+
+def test_a_file_may_define_a_function_and_dataclasses(capsys, elsewhere):
+    text = "from __future__ import annotations\nfrom dataclasses import dataclass\n\n@dataclass\nclass A:\n    b: int\n"
+    (elsewhere / "user.py").write_text(text + USER.replace("problem = hp.Problem(", "problem = lambda: hp.Problem("))
+    code, out, err = call(capsys, "reference", "user.py", "--json")
+    assert code == 0, err
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"status": "running"}', '{"settings": {"stages": []}, '
+                                     '"source": {"name": "battery-pack"}, "status": "running", "provenance": {}}'])
+def test_a_damaged_run_json(capsys, elsewhere, content):
+    (elsewhere / "run").mkdir()
+    (elsewhere / "run" / "run.json").write_text(content)
+    for command in ("resume", "report", "export"):
+        refused(call(capsys, command, "run"), "run.json' is damaged", "start the run again")
+
+
+def test_a_run_whose_files_are_damaged(capsys, solved, elsewhere):
+    run = elsewhere / "copy"
+    shutil.copytree(solved[0], run)
+    model = (run / "model.eqx").read_bytes()
+    (run / "model.eqx").write_bytes(model[: len(model) // 2])
+    refused(call(capsys, "export", run), "model.eqx' is damaged")
+    (run / "metrics.json").write_text("{")
+    refused(call(capsys, "resume", run), "metrics.json' cannot be read")
+
+
+# --- Progress --------------------------------------------------------------------------------------------------
+
+
+class Terminal:
+    """A stream that claims to be a terminal, or not."""
+
+    def __init__(self, tty):
+        self.text, self.tty = "", tty
+
+    def isatty(self):
+        return self.tty
+
+    def write(self, text):
+        self.text += text
+
+    def flush(self):
+        pass
+
+
+def record(stage, step, steps):
+    return {"stage": stage, "step": step, "steps": steps, "loss": 1.0, "held_out": 2.0, "seconds": 65.0}
+
+
+def test_progress_on_a_terminal_is_one_line_for_a_stage():
+    stream = Terminal(True)
+    progress = Progress([{"optimiser": "adam", "steps": 4}, {"optimiser": "lbfgs", "steps": 6}], stream)
+    for step in (2, 4):
+        progress(record("adam", step, 4))
+    progress(record("lbfgs", 3, 6))
+    progress.close()
+    lines = stream.text.split("\n")
+    assert len(lines) == 3 and lines[-1] == ""
+    assert "loss 1.00e+00  held-out 2.00e+00  1:05" in lines[0]
+    assert lines[1].count("█") == 14  # 7 of 10 steps
+
+
+def test_progress_of_a_resumed_run_counts_the_stages_before():
+    stream = Terminal(False)
+    progress = Progress([{"optimiser": "adam", "steps": 50}, {"optimiser": "lbfgs", "steps": 50}], stream)
+    progress(record("lbfgs", 25, 50))
+    assert stream.text.count("█") == 15
+    progress(record("lbfgs", 25, 50))  # a loss that was not finite: no step was taken
+    progress(record("lbfgs", 50, 50))
+    assert stream.text.splitlines()[-1].count("█") == 20
+
+
+def test_the_command_is_installed():
+    command = os.path.join(os.path.dirname(sys.executable), "hardpde")
+    if not os.path.exists(command):
+        pytest.skip("hardpde is not installed as a command")
+    done = subprocess.run([command, "list", "--json"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "battery-pack" in json.loads(done.stdout.splitlines()[-1])["problems"]

@@ -1,0 +1,64 @@
+"""What may import what: the rooms of the house, read from the source."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1] / "hardpde"
+MODULES = sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.py"))
+CORE = {"fields", "geometry", "conditions", "layout", "reference", "files"}
+SOLVING = {"problem", "networks", "ansatz", "inputs", "sampling", "formulation"}
+
+# room: the rooms it may import from, itself aside; a room is a folder or a module.
+MAY = {
+    "fields": set(), "networks": set(), "geometry": set(), "files": set(),
+    "reference": {"files"},
+    "conditions": {"fields"},
+    "layout": {"conditions", "fields", "geometry"},
+    "problem": {"conditions", "fields", "geometry", "layout", "reference"},
+    "ansatz": {"conditions", "fields", "geometry", "layout"},
+    "inputs": {"geometry", "problem"},
+    "sampling": {"geometry", "problem"},
+    "formulation": {"ansatz", "geometry", "problem"},
+    "methods": CORE | SOLVING,
+    "training": {"files"},
+    "problems": CORE | {"problem"},
+    "fem": CORE | {"problem", "problems"},
+    "evaluation": CORE | SOLVING,
+}
+
+
+def imports(module: str) -> list[tuple[str, bool]]:
+    """(full name, whether inside a function) of everything a module imports, relative names made absolute."""
+    found = []
+
+    def visit(node: ast.AST, inside: bool) -> None:
+        if isinstance(node, ast.Import):
+            found.extend((alias.name, inside) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            package = ("hardpde", *module.split("/"))[: -node.level] if node.level else ()
+            base = ".".join([*package, *([node.module] if node.module else [])])
+            found.extend((f"{base}.{alias.name}", inside) for alias in node.names)
+        for child in ast.iter_child_nodes(node):
+            visit(child, inside or isinstance(node, ast.FunctionDef | ast.Lambda))
+
+    visit(ast.parse((ROOT / f"{module}.py").read_text()), False)
+    return found
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_room_imports_only_what_it_may(module):
+    room = module.split("/")[0]
+    for name, inside in imports(module):
+        top, *rest = name.split(".")
+        if top == "hardpde" and room in MAY:
+            assert rest and rest[0] in MAY[room] | {room}, f"{module} imports {name}"
+        if top == "matplotlib":
+            assert room == "evaluation", f"{module} imports {name}"
+        if top in ("ngsolve", "netgen"):
+            assert room == "fem" and inside, f"{module} imports {name}"
+
+
+def test_every_room_exists():
+    assert {module.split("/")[0] for module in MODULES} >= set(MAY)

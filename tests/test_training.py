@@ -1,0 +1,314 @@
+"""The training loop: blocks fill a stage, runs resume bit for bit, failures are sentences, files hold no code."""
+
+import pickle
+import shutil
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+import hardpde as hp
+from hardpde.methods import exact
+from hardpde.training import OPTIMISERS, Stage, adam, fit, ssbroyden
+
+SMALL = {"width": 8, "depth": 2, "points": 64}
+
+
+def make_problem():
+    return hp.Problem(
+        domain=hp.Interval(0, 1, left="left", right="right"),
+        fields="u",
+        gradients={"grad_u": "u"},
+        residual=lambda x, q, dq: -hp.div(dq.grad_u) - 1,
+        conditions=[hp.dirichlet("left", "u", 0), hp.robin("right", "u", a=1, b=1, g=1)],
+        name="rod",
+    )
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return make_problem()
+
+
+@pytest.fixture(scope="module")
+def formulation(problem):
+    return exact(problem, **SMALL)
+
+
+def stages():
+    """Adam redraws inside its blocks; SSBroyden keeps its points for two blocks."""
+    return [Stage("adam", adam(5e-3, plateau=False), 40, redraw=10, block=20),
+            Stage("ssbroyden", ssbroyden("backtracking"), 80, redraw=40, block=20)]
+
+
+def weights(model):
+    return np.asarray(ravel_pytree(model)[0])
+
+
+def comparable(training):
+    """All that a run leaves but the time it took."""
+    history = [{k: v for k, v in record.items() if k != "seconds"} for record in training.history]
+    return history, training.endings
+
+
+# --- Stages -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("steps", [1, 7, 40, 60, 500, 2000])
+@pytest.mark.parametrize("redraw", [0, 1, 5, 10, 50, 60, 500])
+@pytest.mark.parametrize("block", [1, 20, 50])
+def test_blocks_fill_the_stage_and_fit_the_redraws(steps, redraw, block):
+    if 0 < redraw < block and steps % redraw:
+        with pytest.raises(ValueError, match="not a multiple of redraw"):
+            Stage("s", adam(), steps, redraw, block)
+        return
+    stage = Stage("s", adam(), steps, redraw, block)
+    assert 1 <= stage.length <= block
+    assert steps % stage.length == 0
+    if 0 < redraw < block:
+        assert stage.periods * redraw == stage.length
+    else:
+        assert stage.periods == 0
+        assert redraw % stage.length == 0  # points are redrawn between blocks only
+
+
+@pytest.mark.parametrize("numbers", [(0, 0, 50), (10, -1, 50), (10, 0, 0)])
+def test_impossible_stages_are_refused(numbers):
+    with pytest.raises(ValueError, match="steps and block must be positive"):
+        Stage("s", adam(), *numbers)
+
+
+# --- One run, seen at every moment at which it could have been killed --------------------------------------
+
+
+@pytest.fixture(scope="module")
+def whole(formulation, tmp_path_factory):
+    """A run with a checkpoint after every block, and copies of the file as it was at each report."""
+    folder = tmp_path_factory.mktemp("whole")
+    path = folder / "checkpoint.npz"
+    copies = []
+
+    def report(record):
+        copies.append(folder / f"{len(copies)}.npz")
+        if path.exists():
+            shutil.copyfile(path, copies[-1])
+
+    training = fit(formulation, stages(), jax.random.key(3), path=path, report=report, every=0)
+    return training, copies
+
+
+def test_the_loss_falls(whole, formulation):
+    training, _ = whole
+    first, last = training.history[0], training.history[-1]
+    assert last["loss"] < 1e-2 * first["loss"]
+    assert last["held_out"] < 1e-2 * first["held_out"]
+    held = formulation.draw(jax.random.key(99), None)
+    assert float(formulation.loss(training.model, held)) == pytest.approx(last["held_out"], rel=2.0)
+
+
+def test_history_and_endings(whole):
+    training, _ = whole
+    assert [record["step"] for record in training.history] == [20, 40, 20, 40, 60, 80]
+    assert [record["stage"] for record in training.history] == ["adam"] * 2 + ["ssbroyden"] * 4
+    assert training.endings == [{"stage": "adam", "steps": 40, "why": "all 40 steps were taken"},
+                                {"stage": "ssbroyden", "steps": 80, "why": "all 80 steps were taken"}]
+    seconds = [record["seconds"] for record in training.history]
+    assert seconds == sorted(seconds) and training.seconds >= seconds[-1] > 0
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3, 5])
+def test_a_resumed_run_equals_the_uninterrupted_one(whole, formulation, tmp_path, blocks):
+    training, copies = whole
+    path = tmp_path / "checkpoint.npz"
+    shutil.copyfile(copies[blocks], path)
+    seen = []
+    resumed = fit(formulation, stages(), jax.random.key(3), path=path, resume=True, report=seen.append)
+    assert len(seen) == 6 - blocks
+    np.testing.assert_array_equal(weights(resumed.model), weights(training.model))
+    assert comparable(resumed) == comparable(training)
+
+
+def test_checkpoints_and_a_resume_without_one_change_nothing(whole, formulation, tmp_path):
+    training, _ = whole
+    plain = fit(formulation, stages(), jax.random.key(3), path=tmp_path / "none.npz", resume=True)
+    np.testing.assert_array_equal(weights(plain.model), weights(training.model))
+    assert not list(tmp_path.iterdir())  # a minute had not passed
+
+
+def test_resume_with_points_where_the_residual_is_large(problem, tmp_path):
+    formulation = exact(problem, **SMALL, adaptive=True)
+    plan = [Stage("ssbroyden", ssbroyden("backtracking"), 60, redraw=20, block=20)]
+    path, kept = tmp_path / "checkpoint.npz", tmp_path / "kept.npz"
+
+    def keep(record):
+        if record["step"] == 40:
+            shutil.copyfile(path, kept)
+
+    whole = fit(formulation, plan, jax.random.key(0), path=path, report=keep, every=0)
+    resumed = fit(formulation, plan, jax.random.key(0), path=kept, resume=True)
+    np.testing.assert_array_equal(weights(resumed.model), weights(whole.model))
+    assert comparable(resumed) == comparable(whole)
+
+
+# --- Failures are results with a sentence ------------------------------------------------------------------
+
+
+def test_a_loss_that_is_not_finite_stops_the_stage_and_keeps_good_weights(formulation):
+    wild = Stage("wild", adam(1e200, plateau=False), 40, block=20)
+    tame = Stage("tame", adam(1e-3, plateau=False), 20, block=20)
+    training = fit(formulation, [tame, wild, tame], jax.random.key(0))
+    calm, ending, after = training.endings
+    assert ending["stage"] == "wild" and ending["steps"] < 40
+    assert "not finite" in ending["why"] and "last good weights were kept" in ending["why"]
+    assert np.isfinite(weights(training.model)).all()
+    assert after["why"] == calm["why"] == "all 20 steps were taken"
+    assert np.isfinite(training.history[-1]["held_out"])
+
+
+def test_a_loss_that_is_never_finite_keeps_the_initial_weights(formulation):
+    broken = replace(formulation, state=lambda model, batch: jnp.nan * formulation.state(model, batch))
+    training = fit(broken, [Stage("adam", adam(), 20, block=20)], jax.random.key(0))
+    assert training.endings[0]["steps"] == 0 and "not finite at step 1" in training.endings[0]["why"]
+    start = fit(formulation, [], jax.random.key(0))
+    np.testing.assert_array_equal(weights(training.model), weights(start.model))
+
+
+def test_a_converged_stage_says_so(formulation):
+    training = fit(formulation, [Stage("ssbroyden", ssbroyden(tolerance=1e30), 60, block=20)], jax.random.key(0))
+    (ending,) = training.endings
+    assert ending["steps"] == 20 and "gradient is below the tolerance" in ending["why"]
+
+
+def test_single_precision_stays_single(problem):
+    formulation = exact(problem, **SMALL, dtype="float32")
+    plan = [Stage("adam", adam(5e-3), 20, block=20), Stage("ssbroyden", ssbroyden(), 20, block=20)]
+    training = fit(formulation, plan, jax.random.key(0))
+    assert {leaf.dtype for leaf in jax.tree.leaves(training.model)} == {np.dtype("float32")}
+    assert training.history[-1]["loss"] < training.history[0]["loss"]
+
+
+# --- Files ---------------------------------------------------------------------------------------------------
+
+
+class Bomb:
+    """Unpickling it makes a folder."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        import os
+
+        return os.mkdir, (str(self.path),)
+
+
+def damage(kind, path, good):
+    """Write a file that is not what it should be."""
+    if kind == "empty":
+        path.write_bytes(b"")
+    elif kind == "truncated":
+        path.write_bytes(good[: len(good) // 2])
+    elif kind == "flipped":
+        path.write_bytes(good[:400] + bytes([good[400] ^ 255]) + good[401:])
+    elif kind == "text":
+        path.write_text("these are not weights\n")
+    elif kind == "foreign":
+        with open(path, "wb") as file:
+            np.savez(file, a=np.zeros(3))
+    elif kind == "other meta":
+        with open(path, "wb") as file:
+            np.savez(file, meta=np.frombuffer(b"{}", np.uint8))
+    elif kind == "pickle":
+        path.write_bytes(pickle.dumps(Bomb(path.parent / "exploded")))
+    elif kind == "pickled arrays":
+        with open(path, "wb") as file:
+            np.savez(file, meta=np.array([Bomb(path.parent / "exploded")], dtype=object))
+
+
+@pytest.mark.parametrize("kind", ["empty", "truncated", "text", "foreign", "other meta", "pickle", "pickled arrays"])
+def test_a_damaged_checkpoint_is_refused_in_a_sentence(whole, formulation, tmp_path, kind):
+    path = tmp_path / "checkpoint.npz"
+    damage(kind, path, whole[1][2].read_bytes())
+    with pytest.raises(ValueError, match=r"checkpoint\.npz' is damaged or not a hardpde file.*start the run again"):
+        fit(formulation, stages(), jax.random.key(3), path=path, resume=True)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_a_checkpoint_of_another_run_is_refused(whole, problem, formulation):
+    copies = whole[1]
+    wider = exact(problem, **{**SMALL, "width": 9})
+    with pytest.raises(ValueError, match="belongs to another model"):
+        fit(wider, stages(), jax.random.key(3), path=copies[2], resume=True)
+    with pytest.raises(ValueError, match="more stages"):
+        fit(formulation, stages()[:1], jax.random.key(3), path=copies[3], resume=True)
+
+
+@pytest.fixture(scope="module")
+def solved(problem):
+    return hp.solve(problem, options=SMALL, steps=[20, 0])
+
+
+def test_the_same_seed_repeats_and_another_does_not(problem, formulation, solved):
+    again = hp.solve(problem, options=SMALL, steps=[20, 0])
+    np.testing.assert_array_equal(weights(again.training.model), weights(solved.training.model))
+    start, other = (fit(formulation, [], jax.random.key(seed)) for seed in (0, 1))
+    assert not np.array_equal(weights(start.model), weights(other.model))
+
+
+def test_a_model_is_read_back_exactly(problem, solved, tmp_path):
+    solved.save(tmp_path / "model.eqx")
+    loaded = hp.Solution.load(tmp_path / "model.eqx", make_problem())
+    np.testing.assert_array_equal(weights(loaded.training.model), weights(solved.training.model))
+    assert loaded.settings == solved.settings
+    x = np.linspace(0, 1, 7)[:, None]
+    np.testing.assert_array_equal(loaded(x)["u"], solved(x)["u"])
+    assert list(tmp_path.iterdir()) == [tmp_path / "model.eqx"]  # no temporary file is left
+
+
+@pytest.mark.parametrize("kind", ["empty", "truncated", "text", "foreign", "pickle", "pickled arrays"])
+def test_a_damaged_model_file_is_refused_in_a_sentence(problem, solved, tmp_path, kind):
+    path = tmp_path / "model.eqx"
+    solved.save(path)
+    damage(kind, path, path.read_bytes())
+    with pytest.raises(ValueError, match=r"model\.eqx' is damaged or not a model of this problem"):
+        hp.Solution.load(path, problem)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_a_model_whose_weights_are_pickled_is_refused(problem, solved, tmp_path):
+    path = tmp_path / "model.eqx"
+    solved.save(path)
+    header = path.read_bytes().split(b"\n", 1)[0]
+    with open(path, "wb") as file:
+        file.write(header + b"\n")
+        np.save(file, np.array([Bomb(tmp_path / "exploded")], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match="damaged"):
+        hp.Solution.load(path, problem)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_a_model_of_another_problem_or_no_file_is_refused(problem, solved, tmp_path):
+    solved.save(tmp_path / "model.eqx")
+    longer = hp.Problem(domain=hp.Interval(0, 2, left="left", right="right"), fields="u", gradients={"grad_u": "u"},
+                        residual=problem.residual, conditions=problem.conditions)
+    with pytest.raises(ValueError, match="trained for another problem"):
+        hp.Solution.load(tmp_path / "model.eqx", longer)
+    with pytest.raises(ValueError, match=r"none\.eqx' cannot be read"):
+        hp.Solution.load(tmp_path / "none.eqx", problem)
+
+
+def test_points_of_the_wrong_shape_are_refused(solved):
+    with pytest.raises(ValueError, match="points have 2 coordinates; 1 are needed"):
+        solved(np.zeros((3, 2)))
+
+
+def test_unknown_optimisers_and_options_are_refused():
+    from hardpde.presets import make_stages
+
+    with pytest.raises(ValueError, match=f"no optimiser 'sgd'; the optimisers are {', '.join(OPTIMISERS)}"):
+        make_stages([{"optimiser": "sgd", "steps": 1}])
+    with pytest.raises(ValueError, match="optimiser 'adam'.*momentum"):
+        make_stages([{"optimiser": "adam", "steps": 1, "options": {"momentum": 1}}])
