@@ -22,7 +22,6 @@ from hardpde.geometry import Kind, Piece, stack
 from hardpde.geometry.stacking import feet
 from hardpde.layout import APART, INDEPENDENT, SHARED, Layout, stacked_rows
 
-
 _ON = 1e-60  # squared distance, in collars, of a point that lies on a piece
 _ROUNDING = 1e-28  # squared size of what rounding leaves of a row
 
@@ -246,8 +245,9 @@ class Exact:
 
     def coefficients(self, x: Array, ids: Array) -> tuple[Array, Array, Array]:
         """c (m,), M (1 + k, m, m) and network inputs (1 + k, f) of the whole ansatz at x."""
-        parts = self.main(x), self.corrections(x, ids)
-        return (parts[0][0] + parts[1][0], *(jnp.concatenate([a[None], b]) for a, b in zip(*(p[1:] for p in parts))))
+        c, matrix, inputs = self.main(x)
+        more, matrices, foot_inputs = self.corrections(x, ids)
+        return (c + more, jnp.concatenate([matrix[None], matrices]), jnp.concatenate([inputs[None], foot_inputs]))
 
     def _slot(self, x: Array, i: Array) -> dict[str, Array]:
         """What one active piece contributes: its foot, rows, and its weight without the others."""
@@ -409,9 +409,6 @@ class Paper:
         for family, offset, l in zip(families, self._offsets(block), nearest(jax.random.key(0))):
             own = owner[:, None] == np.arange(len(family.sign)) + offset
             least = np.where(own, np.inf, np.asarray(l)).min(axis=0)
-            if (least <= 0).any():
-                raise ValueError(f"the paper's ansatz needs boundaries that do not touch, and '{family.name}' "
-                                 f"touches another; use --method exact")
             alphas.append(beta_s / least)
         return alphas
 
@@ -512,6 +509,14 @@ def _blocks(problem) -> list[Block]:
             by_root[r] = (*by_root.get(r, ()), c)
         for r, group in by_root.items():
             boundaries.setdefault((r, piece.body, group), []).append(piece)
+    for i, j in zip(*np.nonzero(layout.related)):
+        one, two = layout.pieces[i], layout.pieces[j]
+        for r in {r for r, *_ in boundaries}:
+            owners = [next((key for key, members in boundaries.items() if key[0] == r and piece in members), None)
+                      for piece in (one, two)]
+            if None not in owners and owners[0] != owners[1]:
+                raise ValueError(f"the paper's ansatz needs boundaries that do not touch, and '{one.name}' touches "
+                                 f"'{two.name}'; use --method exact")
     families: dict[int, dict[tuple, list[list[Piece]]]] = {}
     for (r, _, group), pieces in boundaries.items():
         key = (group, tuple(piece.kind for piece in pieces))
@@ -529,7 +534,8 @@ def _columns(problem, piece: Piece, condition: Condition) -> tuple[set[int], int
     at = piece.sample(jax.random.key(0), 4)
     normals = jax.vmap(piece.normal)(at)
     if problem.time is not None:
-        at = jnp.concatenate([at, jnp.linspace(*problem.time, 4)[:, None]], axis=1)
+        start, end = problem.time
+        at = jnp.concatenate([at, jnp.linspace(start, end, 4)[:, None]], axis=1)
     a, _ = jax.vmap(lambda x, n: condition.matrix(problem.schema, x, n))(at, normals)
     used = np.nonzero(np.abs(np.asarray(a)).max(axis=(0, 1)) > 1e-12)[0]
     return {int(k) for k in used}, a.shape[1]

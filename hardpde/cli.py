@@ -13,7 +13,7 @@ from hardpde.presets import PRESETS
 from hardpde.problems import PROBLEMS
 from hardpde.progress import Progress
 from hardpde.provenance import device, provenance
-from hardpde.runs import CHECKPOINT, load_problem, prepare, read_json, read_run, write_run
+from hardpde.runs import CHECKPOINT, check_folder, load_problem, prepare, read_json, read_run, write_run
 from hardpde.solve import Solution, make_formulation, make_settings, run
 from hardpde.training import Training
 
@@ -36,7 +36,7 @@ def main(words: list[str] | None = None) -> int:
 
 
 def _fail(sentence: str) -> int:
-    print(f"hardpde: {sentence}", file=sys.stderr)
+    print(f"hardpde: {' '.join(sentence.split())}", file=sys.stderr)
     return 2
 
 
@@ -55,10 +55,12 @@ def _list(arguments: argparse.Namespace) -> dict:
 
 def _check(arguments: argparse.Namespace) -> dict:
     problem, _ = load_problem(arguments.problem)
+    picture = Path(arguments.picture or f"{problem.name}-domain.png")
+    if not picture.parent.is_dir():
+        raise ValueError(f"there is no folder '{picture.parent}' for the picture; make it or choose another")
     settings = make_settings(problem, arguments.method, "quick", arguments.seed)
     formulation = make_formulation(problem, {**settings, "method": {"points": 256}})
     rows = certify(formulation, random_models(formulation, seed=arguments.seed))
-    picture = Path(arguments.picture or f"{problem.name}-domain.png")
     draw_domain(problem).savefig(picture, dpi=130)
     _say(arguments, f"{problem.name}: {', '.join(problem.schema.labels())} on "
                     f"{', '.join(f'{name} ({len(b.pieces)})' for name, b in problem.domain.boundaries.items())}")
@@ -78,10 +80,11 @@ def _solve(arguments: argparse.Namespace) -> dict:
     problem, source = load_problem(arguments.problem)
     settings = make_settings(problem, arguments.method, arguments.preset, arguments.seed,
                              dict(arguments.set), arguments.steps)
-    formulation = make_formulation(problem, settings)
-    make_reference(problem)
     folder = Path(arguments.out or f"runs/{problem.name}-{arguments.method}-{arguments.preset}-{arguments.seed}")
-    prepare(folder, arguments.force)
+    check_folder(folder, arguments.force)
+    make_reference(problem)
+    formulation = make_formulation(problem, settings)
+    prepare(folder)
     about = provenance()
     write_run(folder, settings, source, about, "running")
     return _train(arguments, problem, settings, source, about, folder, formulation)
@@ -122,8 +125,9 @@ def _resume(arguments: argparse.Namespace) -> dict:
     folder = Path(arguments.folder)
     about, problem = read_run(folder)
     if about["status"] == "finished":
+        result = read_json(folder / "metrics.json")
         _say(arguments, f"'{folder}' is finished already")
-        return _result(arguments, read_json(folder / "metrics.json"), folder)
+        return _result(arguments, result, folder)
     return _train(arguments, problem, about["settings"], about["source"], about["provenance"], folder)
 
 

@@ -157,9 +157,8 @@ def make_schema(
     """Check what a user stated about the fields and put it in order."""
     if isinstance(fields, str):
         fields = (fields,)
-    shapes = {name: _shape(fields[name], name) for name in fields} if isinstance(fields, Mapping) else {
-        name: () for name in fields
-    }
+    stated: Mapping[str, Any] = fields if isinstance(fields, Mapping) else dict.fromkeys(fields, ())
+    shapes = {name: _shape(shape, name) for name, shape in stated.items()}
     for gradient, base in gradients.items():
         if base not in shapes:
             raise ValueError(f"'{gradient}' is stated as the gradient of '{base}', which is not a field")

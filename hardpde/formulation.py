@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.ansatz import Batch, Term
+from hardpde.ansatz import Batch
 from hardpde.geometry.stacking import feet
 from hardpde.problem import Problem
 
@@ -71,6 +72,34 @@ class Formulation:
         zero = (jnp.zeros((), self.dtype), jax.tree.map(jnp.zeros_like, model))
         total, _ = jax.lax.scan(add, zero, split(batch, self.chunks))
         return jax.tree.map(lambda a: a / self.chunks, total)
+
+    def jacobian(self, model: Model, batch: Batch) -> Model:
+        """Derivative of `residual_vector` by every weight, (e · n, *weight), point by point.
+
+        The residuals of a point depend on the network at that point and its feet alone, so this costs e
+        gradients of one point for each, not one of the whole batch for each row.
+        """
+        lengths = [term.inputs.shape[-1] for term in batch.terms]
+        borders = sorted({0, *lengths})
+        parts = []
+        for start, stop in pairwise(borders):
+            terms = tuple(term for term, length in zip(batch.terms, lengths) if length >= stop)
+            rest = jax.tree.map(lambda a, w=slice(start, stop): jnp.moveaxis(a[..., w], -1, 0),
+                                (batch.offset, terms, batch.scale))
+
+            def one(point):
+                x, (offset, terms, scale) = point
+                single = Batch(x[None], *jax.tree.map(lambda a: a[..., None], (offset, terms, scale)))
+                return jax.jacrev(lambda m: self.residuals(m, single)[:, 0])(model)
+
+            parts.append(jax.lax.map(one, (batch.x[start:stop], rest), batch_size=256))
+        scale = 1 / np.sqrt(len(batch.x))
+
+        def stack(*rows: Array) -> Array:
+            whole = jnp.swapaxes(jnp.concatenate(rows), 0, 1)  # (e, n, *weight)
+            return scale * whole.reshape(-1, *whole.shape[2:])
+
+        return jax.tree.map(stack, *parts)
 
     @cached_property
     def _value(self):

@@ -87,8 +87,10 @@ def _room(probe, of_piece, pieces, related, domain, start) -> np.ndarray:
     their rows have become dependent, as those on the two sides of a thin hole do.
     """
     room = np.full(len(pieces), np.inf)
-    cut = [not is_whole(piece, domain) for piece in pieces]
-    curved = [isinstance(piece.kind, (Arc, Sphere)) for piece in pieces]
+    cut = np.array([not is_whole(piece, domain) for piece in pieces], bool)
+    curved = np.array([isinstance(piece.kind, (Arc, Sphere)) for piece in pieces], bool)
+    corner = (related == INDEPENDENT) & (curved[:, None] | curved)
+    apart = (related == APART) & cut & ~np.eye(len(pieces), dtype=bool)
     points: dict[int, np.ndarray] = {}
 
     def surviving(i: int) -> np.ndarray:
@@ -101,23 +103,20 @@ def _room(probe, of_piece, pieces, related, domain, start) -> np.ndarray:
             points[i] = everywhere[depth < 1e-6 * domain.size]
         return points[i]
 
-    for j, piece in enumerate(pieces):
-        if cut[j]:
-            surviving(j)
-        for i in range(len(pieces)):
-            corner = related[i, j] == INDEPENDENT and (curved[i] or curved[j])
-            apart = related[i, j] == APART and cut[j]
-            if i == j or not (corner or apart) or not len(x := surviving(i)):
-                continue
-            feet = np.asarray(_feet(piece, x))
-            distance = np.linalg.norm(x - feet, axis=1)
-            if corner:
-                ends = touching_points(pieces[i], piece, domain)
-                least = _independence(probe, of_piece, pieces, i, j, ends, ends, start).min(initial=1.0)
-                distance = distance[_independence(probe, of_piece, pieces, i, j, x, feet, start) < 0.5 * least]
-            room[j] = min(room[j], distance.min(initial=np.inf))
+    for j in map(int, np.flatnonzero(cut)):
+        surviving(j)
+    for i, j in zip(*np.nonzero(corner | apart)):
+        if not len(x := surviving(i)):
+            continue
+        feet = np.asarray(_feet(pieces[j], x))
+        distance = np.linalg.norm(x - feet, axis=1)
+        if corner[i, j]:
+            ends = touching_points(pieces[i], pieces[j], domain)
+            least = _independence(probe, of_piece, pieces, i, j, ends, ends, start).min(initial=1.0)
+            distance = distance[_independence(probe, of_piece, pieces, i, j, x, feet, start) < 0.5 * least]
+        room[j] = min(room[j], distance.min(initial=np.inf))
         if room[j] <= 1e-6 * domain.size:
-            raise ValueError(f"boundary '{piece.name}' is cut by another, and the rest of it meets a third; "
+            raise ValueError(f"boundary '{pieces[j].name}' is cut by another, and the rest of it meets a third; "
                              f"draw the outline as one Polygon or Spline")
     return room
 

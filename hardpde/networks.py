@@ -4,6 +4,8 @@ A jet has shape (width, 1 + c, n): the value at n points and its derivatives alo
 points stay last, along memory, which halves the time of a step; on a GPU the products run with points first.
 """
 
+from itertools import pairwise
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -45,7 +47,9 @@ def _points_first(layers: list[tuple[Array, Array]], inputs: Array) -> Array:
         jet = jnp.broadcast_to(jet, (layers[0][0].shape[0], *jet.shape))
     for k, (w, b) in enumerate(layers):
         if w.shape[-2] <= 4:  # a narrow product fuses with what follows as a sum
-            z = sum(jet[..., i, None] * w[..., None, i, :] for i in range(w.shape[-2]))
+            z = jet[..., 0, None] * w[..., None, 0, :]
+            for i in range(1, w.shape[-2]):
+                z = z + jet[..., i, None] * w[..., None, i, :]
         else:
             z = jnp.matmul(jet, w, precision="highest")
         z = z.reshape(*z.shape[:-2], c, n, w.shape[-1])
@@ -73,7 +77,7 @@ def mlp(key: Array, sizes: list[int], dtype=float, stack: int | None = None) -> 
     """Glorot-normal weights and zero biases; `stack` networks at once if given."""
     lead = () if stack is None else (stack,)
     weights, biases = [], []
-    for k, (i, o) in zip(jax.random.split(key, len(sizes) - 1), zip(sizes[:-1], sizes[1:])):
+    for k, (i, o) in zip(jax.random.split(key, len(sizes) - 1), pairwise(sizes)):
         deviation = (2 / (i + o)) ** 0.5
         weights.append(deviation * jax.random.normal(k, (*lead, i, o), dtype))
         biases.append(jnp.zeros((*lead, o), dtype))

@@ -78,7 +78,8 @@ def make_stages(specifications: list[dict[str, Any]]) -> list[Stage]:
         if name not in OPTIMISERS:
             raise ValueError(f"there is no optimiser '{name}'; the optimisers are {', '.join(OPTIMISERS)}")
         try:
-            optimiser = OPTIMISERS[name](**spec.get("options", {}))
+            build: Any = OPTIMISERS[name]
+            optimiser = build(**spec.get("options", {}))
         except TypeError as error:
             raise ValueError(f"optimiser '{name}': {error}") from None
         stages.append(Stage(name, optimiser, spec["steps"], spec.get("redraw", 0), spec.get("block", 50)))

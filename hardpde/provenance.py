@@ -18,8 +18,10 @@ def provenance() -> dict:
             packages[name] = version(name)
         except PackageNotFoundError:
             packages[name] = "not installed"
-    command = " ".join(["hardpde" if Path(sys.argv[0]).name == "cli.py" else Path(sys.argv[0]).name, *sys.argv[1:]])
-    return {"command": command, "versions": {"python": platform.python_version(), **packages}, "device": device(), "commit": commit()}
+    program = Path(sys.argv[0]).name
+    command = " ".join(["hardpde" if program == "cli.py" else program, *sys.argv[1:]])
+    versions = {"python": platform.python_version(), **packages}
+    return {"command": command, "versions": versions, "device": device(), "commit": commit()}
 
 
 def device() -> str:

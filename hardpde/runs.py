@@ -69,22 +69,28 @@ def _line_in(error: BaseException, path: Path) -> str:
     return f" in line {numbers[-1]}" if numbers else ""
 
 
-def prepare(folder: Path, force: bool) -> None:
-    """Make the folder, or clear an earlier run out of it if told to."""
-    if folder.exists():
-        if not folder.is_dir():
-            raise ValueError(f"'{folder}' is a file; choose another folder with --out")
-        contents = list(folder.iterdir())
-        if contents and not force:
-            raise ValueError(f"'{folder}' exists; choose another folder with --out, or --force to replace it")
-        if contents and not (folder / "run.json").exists():
-            raise ValueError(f"'{folder}' is not a run folder, so --force does not touch it; choose another")
-        for name in _OURS:
-            (folder / name).unlink(missing_ok=True)
-        for file in folder.glob("solution*"):
-            file.unlink()
-        shutil.rmtree(folder / "figures", ignore_errors=True)
+def check_folder(folder: Path, force: bool) -> None:
+    """A run may go into a new or empty folder and, if told so, into the folder of an earlier run."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise ValueError(f"'{folder}' is a file; choose another folder with --out")
+    contents = list(folder.iterdir())
+    if contents and not force:
+        raise ValueError(f"'{folder}' exists; choose another folder with --out, or --force to replace it")
+    if contents and not (folder / "run.json").exists():
+        raise ValueError(f"'{folder}' is not a run folder, so --force does not touch it; choose another")
+
+
+def prepare(folder: Path) -> None:
+    """Make the folder, or clear an earlier run out of it; files that are not the run's stay."""
     folder.mkdir(parents=True, exist_ok=True)
+    for name in _OURS:
+        (folder / name).unlink(missing_ok=True)
+    for file in folder.glob("solution*"):
+        if file.suffix in (".vtu", ".pvd"):
+            file.unlink()
+    shutil.rmtree(folder / "figures", ignore_errors=True)
 
 
 def write_run(folder: Path, settings: dict, source: dict, provenance: dict, status: str) -> None:

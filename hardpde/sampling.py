@@ -24,7 +24,7 @@ def graded(problem: Problem, key: Array, n: int) -> Array:
     """n points, a part of them near the boundaries and early in time, as the problem's hints say."""
     keys = jax.random.split(key, 4)
     x = problem.domain.sample(keys[0], n)
-    near = int(round(problem.hints.near * n)) if problem.layout.pieces else 0
+    near = round(problem.hints.near * n) if problem.layout.pieces else 0
     if near:
         x = x.at[:near].set(_near(problem, keys[1], x[:near]))
     if problem.time is None:

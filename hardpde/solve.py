@@ -138,7 +138,7 @@ def _kind(name: str, default: Any, value: Any) -> str:
     if isinstance(default, bool):
         return "" if isinstance(value, bool) else "true or false"
     if isinstance(default, int):
-        return "" if whole(value) else "a whole number"
+        return "" if whole(value) and value > 0 else "a positive whole number"
     if isinstance(default, float):
         return "" if whole(value) or (isinstance(value, float) and np.isfinite(value)) else "a number"
     if isinstance(default, str):
@@ -146,7 +146,7 @@ def _kind(name: str, default: Any, value: Any) -> str:
     if isinstance(default, tuple):
         listed = isinstance(value, (list, tuple)) and all(whole(n) and n > 0 for n in value)
         return "" if listed else "a list of positive whole numbers like [50,50]"
-    return "" if value is None or whole(value) else "a whole number"
+    return "" if value is None or (whole(value) and value > 0) else "a positive whole number"
 
 
 def run(problem: Problem, settings: dict[str, Any], *, checkpoint: Path | None = None, resume: bool = False,

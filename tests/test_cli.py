@@ -16,19 +16,23 @@ from hardpde.methods import METHODS
 from hardpde.problems import PROBLEMS
 from hardpde.progress import Progress
 from hardpde.reference import Reference
+from hardpde.runs import check_folder, prepare
 
 USER = """
 import hardpde as hp
 
 problem = hp.Problem(
-    domain=hp.Ball((0, 0), 1, name="rim"),
+    domain=hp.Ball((0, 0), 1, name="rim") - hp.Ball((0, 0), 0.5, name="hole"),
     fields="u",
     gradients={"grad_u": "u"},
     residual=lambda x, q, dq: -hp.div(dq.grad_u) - 4,
-    conditions=[hp.robin("rim", "u", a=1, b=1, g=-1)],
+    conditions=[hp.robin("rim", "u", a=1, b=1, g=-1), hp.dirichlet("hole", "u", 1.75)],
     exact=lambda x: {"u": 2 - x @ x, "grad_u": -2 * x},
 )
 """
+# A line is checked sooner than a ring: for what is refused before anything is solved.
+LINE = USER.replace('hp.Ball((0, 0), 1, name="rim") - hp.Ball((0, 0), 0.5, name="hole")',
+                    'hp.Interval(0, 1, left="hole", right="rim")')
 FEW = ["--steps", "100,200", "--set", "points=128", "--set", "width=8", "--set", "depth=2"]
 SOLVE_KEYS = {"problem", "method", "preset", "seed", "parameters", "mae", "errors", "boundary_violation", "seconds",
               "device", "run"}
@@ -56,6 +60,13 @@ def user(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def line(tmp_path_factory):
+    path = tmp_path_factory.mktemp("line") / "line.py"
+    path.write_text(LINE)
+    return path
+
+
+@pytest.fixture(scope="module")
 def solved(user):
     """A finished run of the user's problem, with what it printed."""
     run = user.parent / "run"
@@ -76,11 +87,11 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 def test_list(capsys):
-    code, out, err = call(capsys, "list", "--json")
+    code, out, _ = call(capsys, "list", "--json")
     assert code == 0
     assert last_json(out) == {"problems": list(PROBLEMS), "methods": list(METHODS)}
     code, out, _ = call(capsys, "list")
-    assert code == 0 and "battery-pack" in out and "exact" in out and "{" not in out
+    assert code == 0 and "battery-pack" in out and "exact" in out and '"problems"' not in out
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -91,9 +102,9 @@ def test_check(capsys, user, elsewhere, method):
     found = last_json(out)
     assert {"problem", "max_violation", "conditions"} <= set(found)
     assert found["problem"] == "disc"
-    (condition,) = found["conditions"]
-    assert set(condition) == {"name", "boundary", "violation"} and condition["boundary"] == "rim"
-    assert condition["violation"] == found["max_violation"]
+    assert [condition["boundary"] for condition in found["conditions"]] == ["rim", "hole"]
+    assert all(set(condition) == {"name", "boundary", "violation"} for condition in found["conditions"])
+    assert max(condition["violation"] for condition in found["conditions"]) == found["max_violation"]
     assert found["max_violation"] <= 1e-12 if method == "exact" else found["max_violation"] > 1e-12
     assert (elsewhere / "disc-domain.png").read_bytes().startswith(b"\x89PNG")
 
@@ -128,7 +139,8 @@ def test_solve_writes_the_run(solved):
     assert (run / "problem.py").read_text() == USER
     with open(run / "history.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["stage"] for row in rows] == ["adam"] * 2 + ["ssbroyden"] * 4
+    assert list(dict.fromkeys(row["stage"] for row in rows)) == ["adam", "ssbroyden"]
+    assert rows[-1]["step"] == "200" and float(rows[-1]["held_out"]) < float(rows[0]["held_out"])
     metrics = json.loads((run / "metrics.json").read_text())
     assert [ending["stage"] for ending in metrics["endings"]] == ["adam", "ssbroyden"]
     for name in ("report.html", "metrics.json"):
@@ -166,14 +178,19 @@ def test_reference_of_a_known_solution(capsys, user, elsewhere):
     assert (elsewhere / "disc-reference.npz").stat().st_mtime_ns == before
 
 
-def test_force_replaces_a_run_and_nothing_else(capsys, solved, user, elsewhere):
+def test_force_clears_a_run_and_nothing_else(solved, elsewhere):
     run = elsewhere / "copy"
     shutil.copytree(solved[0], run)
-    (run / "notes.txt").write_text("mine")
-    code, out, err = call(capsys, "solve", user, "--steps", "0,4", *FEW[2:], "--out", run, "--force", "--json")
-    assert code == 0, err
-    assert json.loads((run / "run.json").read_text())["settings"]["stages"][0]["steps"] == 4
-    assert (run / "notes.txt").read_text() == "mine"
+    for name in ("notes.txt", "solutions.txt"):
+        (run / name).write_text("mine")
+    with pytest.raises(ValueError, match="exists; choose another folder"):
+        check_folder(run, force=False)
+    check_folder(run, force=True)
+    prepare(run)
+    assert sorted(path.name for path in run.iterdir()) == ["notes.txt", "solutions.txt"]
+    check_folder(elsewhere / "new", force=False)
+    prepare(elsewhere / "new")
+    check_folder(elsewhere / "new", force=False)  # an empty folder will do
 
 
 # --- kill -9 ---------------------------------------------------------------------------------------------------
@@ -219,9 +236,8 @@ def test_a_killed_run_resumes_to_the_same_bytes(capsys, solved, user, elsewhere)
 
 def refused(result, *words):
     """Exit 2 and one sentence that says these words."""
-    code, out, err = result
+    code, _, err = result
     assert code == 2
-    assert out == ""
     lines = err.strip().splitlines()
     assert len(lines) == 1 and lines[0].startswith("hardpde: "), err
     for word in words:
@@ -238,25 +254,25 @@ def refused(result, *words):
     (["solve", "USER", "--seed", "-1"], ["seed is -1"]),
     (["check", "USER", "--seed", "-1"], ["seed is -1"]),
     (["solve", "USER", "--seed", "one"], ["--seed", "one"]),
-    (["solve", "USER", "--steps", "5"], ["1 numbers of steps are given for 2 stages (adam, ssbroyden)"]),
+    (["solve", "USER", "--steps", "5"], ["1 numbers of steps are given for 2 stages"]),
     (["solve", "USER", "--steps=5,-5"], ["steps must be positive"]),
     (["solve", "USER", "--steps", "0,0"], ["one stage must remain"]),
     (["solve", "USER", "--steps", "a,b"], ["'a,b' is not a list of whole numbers"]),
     (["solve", "USER", "--set", "wdth=8"], ["no option 'wdth'", "width"]),
     (["solve", "USER", "--set", "width"], ["'width' is not NAME=VALUE"]),
-    (["solve", "USER", "--set", "width=wide"], ["option 'width' is 'wide'", "a whole number"]),
-    (["solve", "USER", "--set", "width=2.5"], ["option 'width' is 2.5", "a whole number"]),
-    (["solve", "USER", "--set", "width=0"], ["width is 0", "at least 1"]),
-    (["solve", "USER", "--set", "points=0"], ["points is 0"]),
+    (["solve", "USER", "--set", "width=wide"], ["option 'width' is 'wide'", "whole number"]),
+    (["solve", "USER", "--set", "width=2.5"], ["option 'width' is 2.5", "whole number"]),
+    (["solve", "USER", "--set", "width=0"], ["option 'width' is 0", "a positive whole number"]),
+    (["solve", "USER", "--set", "points=0"], ["option 'points' is 0"]),
     (["solve", "USER", "--set", "points=many"], ["option 'points' is 'many'"]),
-    (["solve", "USER", "--set", "chunk=0"], ["chunk is 0"]),
+    (["solve", "USER", "--set", "chunk=0"], ["option 'chunk' is 0"]),
     (["solve", "USER", "--set", "dtype=float16"], ["option 'dtype' is 'float16'", "float32 or float64"]),
     (["solve", "USER", "--set", "adaptive=3"], ["option 'adaptive' is 3", "true or false"]),
     (["solve", "USER", "--set", "sampling=random"], ["sampling is 'random'"]),
-    (["solve", "USER", "--method", "hc", "--set", "beta_s=-1"], ["beta_s", "-1"]),
+    (["solve", "USER", "--method", "hc", "--set", "beta_s=-1"], ["beta_s", "positive"]),
     (["solve", "USER", "--method", "hc", "--set", "beta_s=NaN"], ["beta_s", "nan"]),
     (["solve", "USER", "--method", "hc", "--set", "main=[50,0]"], ["option 'main' is [50, 0]"]),
-    (["solve", "USER", "--method", "hc", "--set", "points=0"], ["points"]),
+    (["solve", "USER", "--method", "hc", "--set", "points=0"], ["option 'points' is 0"]),
     (["solve", "USER", "--checkpoint-every", "0"], ["--checkpoint-every", "not positive"]),
     (["solve", "missing.py"], ["no file 'missing.py'"]),
     (["check", "missing.py"], ["no file 'missing.py'"]),
@@ -267,14 +283,14 @@ def refused(result, *words):
     (["resume", "nowhere"], ["'nowhere' is not a run folder"]),
     (["export", "full"], ["'full' is not a run folder"]),
     (["report", "full"], ["'full' is not a run folder"]),
-    (["check", "USER", "--picture", "nowhere/domain.png"], ["nowhere/domain.png"]),
+    (["check", "USER", "--picture", "nowhere/domain.png"], ["no folder 'nowhere'"]),
     (["dance"], ["dance"]),
     ([], ["COMMAND"]),
 ], ids=lambda value: "_".join(value)[:40] if isinstance(value, list) else None)
-def test_mistakes(capsys, user, elsewhere, words, says):
+def test_mistakes(capsys, line, elsewhere, words, says):
     (elsewhere / "full").mkdir()
     (elsewhere / "full" / "note.txt").write_text("mine")
-    refused(call(capsys, *[user if word == "USER" else word for word in words]), *says)
+    refused(call(capsys, *[line if word == "USER" else word for word in words]), *says)
     assert [path.name for path in elsewhere.rglob("*")] == ["full", "note.txt"]
     assert (elsewhere / "full" / "note.txt").read_text() == "mine"
 
@@ -287,14 +303,14 @@ BAD_FILES = {
     "imports": ("import nothing_like_this\n", ["ModuleNotFoundError in line 1"]),
     "empty": ("", ["does not define `problem`"]),
     "no problem": ("problem = 3\n", ["does not define `problem`"]),
-    "field": (USER.replace('robin("rim", "u"', 'robin("rim", "v"'), ["there is no field 'v'; the fields are u"]),
-    "boundary": (USER.replace('robin("rim"', 'robin("edge"'), ["there is no boundary 'edge'", "rim"]),
-    "nothing said": (USER.replace("a=1, b=1", "a=0, b=0"), ["a = b = 0"]),
-    "no condition": (USER.replace('hp.robin("rim", "u", a=1, b=1, g=-1)', ""), ["'rim' has no condition"]),
-    "exact field": (USER.replace('{"u": 2', '{"w": 2'), ["the known solution has a field 'w'"]),
-    "exact shape": (USER.replace('"u": 2 - x @ x', '"u": x'), ["gives 'u' the shape (2,)"]),
-    "exact raises": (USER.replace("2 - x @ x", "missing(x)"), ["the known solution cannot be evaluated", "missing"]),
-    "exact nan": (USER.replace("2 - x @ x", "(x @ x - 9) ** 0.5"), ["not a finite number"]),
+    "field": (LINE.replace('robin("rim", "u"', 'robin("rim", "v"'), ["there is no field 'v'; the fields are u"]),
+    "boundary": (LINE.replace('robin("rim"', 'robin("edge"'), ["there is no boundary 'edge'", "hole, rim"]),
+    "nothing said": (LINE.replace("a=1, b=1", "a=0, b=0"), ["a = b = 0"]),
+    "no condition": (LINE.replace('hp.robin("rim", "u", a=1, b=1, g=-1), ', ""), ["'rim' has no condition"]),
+    "exact field": (LINE.replace('{"u": 2', '{"w": 2'), ["the known solution has a field 'w'"]),
+    "exact shape": (LINE.replace('"u": 2 - x @ x', '"u": x'), ["gives 'u' the shape (1,)"]),
+    "exact raises": (LINE.replace("2 - x @ x", "missing(x)"), ["the known solution cannot be evaluated", "missing"]),
+    "exact nan": (LINE.replace("2 - x @ x", "(x @ x - 9) ** 0.5"), ["not a finite number"]),
 }
 
 
@@ -308,8 +324,8 @@ def test_files_that_state_no_problem(capsys, elsewhere, kind):
 
 def test_a_file_may_define_a_function_and_dataclasses(capsys, elsewhere):
     text = "from __future__ import annotations\nfrom dataclasses import dataclass\n\n@dataclass\nclass A:\n    b: int\n"
-    (elsewhere / "user.py").write_text(text + USER.replace("problem = hp.Problem(", "problem = lambda: hp.Problem("))
-    code, out, err = call(capsys, "reference", "user.py", "--json")
+    (elsewhere / "user.py").write_text(text + LINE.replace("problem = hp.Problem(", "problem = lambda: hp.Problem("))
+    code, _, err = call(capsys, "reference", "user.py", "--json")
     assert code == 0, err
 
 

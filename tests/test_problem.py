@@ -60,17 +60,27 @@ def heat(conditions, domain=ENDS, **more):
     return state(domain, conditions, lambda x, q, dq: dt(dq.u) - div(dq.grad_u), time=(0.0, 1.0), **more)
 
 
-def lhs(function, rhs=0.0, on="l"):
-    """A user's own condition at the left end, with a good one at the right."""
-    return [Condition(on, function, rhs, "own"), GOOD[1]]
+def bare(residual=laplace, **more):
+    """No conditions: nothing else to evaluate."""
+    return state(conditions=[], residual=residual, free=["l", "r"], **more)
+
+
+def one(condition, **more):
+    """One condition, at the left end."""
+    return state(conditions=[condition], free=["r"], **more)
+
+
+def own(lhs, rhs=0.0):
+    """A user's own condition."""
+    return one(Condition("l", lhs, rhs, "own"))
 
 
 MISTAKES = {
     # names
     "unknown field in the residual":
-        (lambda: state(residual=lambda x, q, dq: div(dq.grad_v)), "residual: there is no field 'grad_v'.*u, grad_u"),
+        (lambda: bare(lambda x, q, dq: div(dq.grad_v)), "residual: there is no field 'grad_v'.*u, grad_u"),
     "unknown field in a condition":
-        (lambda: state(conditions=[dirichlet("l", "v"), GOOD[1]]), "'dirichlet v' on 'l'.*no field 'v'.*u, grad_u"),
+        (lambda: one(dirichlet("l", "v")), "'dirichlet v' on 'l'.*no field 'v'.*u, grad_u"),
     "unknown boundary": (lambda: state(conditions=[dirichlet("left", "u"), *GOOD]), "no boundary 'left'.*l, r"),
     "unknown free boundary": (lambda: state(free=["top"]), "'top' is declared free.*no such boundary.*l, r"),
     "boundary without a condition": (lambda: state(conditions=GOOD[:1]), r"'r' has no condition.*free=\['r'\]"),
@@ -89,27 +99,27 @@ MISTAKES = {
         (lambda: state(gradients={}), "needs the gradient of 'u' as a field.*gradients="),
     # conditions
     "affine condition":
-        (lambda: state(conditions=lhs(lambda q, x, n: q.u + 1)), "'own' on 'l' is not linear.*right side"),
-    "quadratic condition": (lambda: state(conditions=lhs(lambda q, x, n: q.u**2)), "'own' on 'l' is not linear"),
+        (lambda: own(lambda q, x, n: q.u + 1), "'own' on 'l' is not linear.*right side"),
+    "quadratic condition": (lambda: own(lambda q, x, n: q.u**2), "'own' on 'l' is not linear"),
     "condition that fails":
-        (lambda: state(conditions=lhs(lambda q, x, n: q.u @ n)), "condition 'own' on 'l': matmul"),
+        (lambda: own(lambda q, x, n: q.u @ n), "condition 'own' on 'l': matmul"),
     "a = b = 0, numbers": (lambda: robin("l", "u", a=0, b=0.0), "'l' for 'u' has a = b = 0"),
     "a = b = 0, functions":
-        (lambda: state(conditions=[robin("l", "u", a=lambda x: 0 * x[0], b=lambda x: 0.0), GOOD[1]]),
+        (lambda: one(robin("l", "u", a=lambda x: 0 * x[0], b=lambda x: 0.0)),
          r"on 'l' \(robin u\) has all coefficients zero \(a = b = 0\)"),
     "dependent rows on a boundary":
         (lambda: state(conditions=[*GOOD, Condition("r", lambda q, x, n: 2 * q.u + 2 * q.grad_u @ n, 3.0, "twice")]),
          r"on 'r' \(robin u, twice\) are linearly dependent"),
     "data of a wrong length":
-        (lambda: state(conditions=lhs(lambda q, x, n: (q.u, q.grad_u @ n), (1.0, 2.0, 3.0))),
+        (lambda: own(lambda q, x, n: (q.u, q.grad_u @ n), (1.0, 2.0, 3.0)),
          "data of condition 'own' on 'l'.*2 rows"),
     "data that fail":
-        (lambda: state(conditions=lhs(lambda q, x, n: q.u, lambda x: x[0] + "a")), "data of condition 'own' on 'l'"),
-    "NaN in the data": (lambda: state(conditions=[dirichlet("l", "u", float("nan")), GOOD[1]]), "'l'.*NaN.*check rhs"),
+        (lambda: own(lambda q, x, n: q.u, lambda x: x[0] + "a"), "data of condition 'own' on 'l'"),
+    "NaN in the data": (lambda: one(dirichlet("l", "u", float("nan"))), "'l'.*NaN.*check rhs"),
     "NaN in the data, a function":
-        (lambda: state(conditions=[dirichlet("l", "u", lambda x: jnp.sqrt(x[0] - 1)), GOOD[1]]), "'l'.*NaN.*check rhs"),
+        (lambda: one(dirichlet("l", "u", lambda x: jnp.sqrt(x[0] - 1))), "'l'.*NaN.*check rhs"),
     "NaN in a coefficient":
-        (lambda: state(conditions=[robin("l", "u", a=float("nan"), b=1.0), GOOD[1]]),
+        (lambda: one(robin("l", "u", a=float("nan"), b=1.0)),
          "'l'.*not a finite number.*coefficients"),
     # corners
     "dependent rows at a corner":
@@ -123,7 +133,7 @@ MISTAKES = {
     "time of one number": (lambda: state(time=(1.0,)), "time is .*start < end"),
     "time not finite": (lambda: state(time=(0.0, float("inf"))), "time is .*start < end"),
     "initial without time": (lambda: state(conditions=[*GOOD, initial("u")]), "initial condition needs time"),
-    "dt without time": (lambda: state(residual=lambda x, q, dq: dt(dq.u)), "residual: dt needs a problem with time"),
+    "dt without time": (lambda: bare(lambda x, q, dq: dt(dq.u)), "residual: dt needs a problem with time"),
     "incompatible with the initial condition":
         (lambda: heat([dirichlet("l", "u", 1.0), GOOD[1], initial("u", 0.0)]),
          r"data on 'l' and the initial condition disagree by 1 at \(0, 0\)"),
@@ -131,17 +141,18 @@ MISTAKES = {
         (lambda: heat([*GOOD, initial("u"), initial("u")]), "at the start of time .*linearly dependent"),
     # residuals
     "too few residuals":
-        (lambda: state(fields=["u", "v"]), "residual returns 1 equations and 2 are expected.*equations=1"),
+        (lambda: bare(fields=["u", "v"]), "residual returns 1 equations and 2 are expected.*equations=1"),
     "too many residuals":
-        (lambda: state(residual=lambda x, q, dq: (q.u, q.u)), "residual returns 2 equations and 1 are expected"),
+        (lambda: bare(lambda x, q, dq: (q.u, q.u)), "residual returns 2 equations and 1 are expected"),
     "residual of a wrong shape":
-        (lambda: state(residual=lambda x, q, dq: dq.grad_u.space @ jnp.ones(3)), "residual cannot be evaluated"),
-    "divergence of a scalar": (lambda: state(residual=lambda x, q, dq: div(dq.u)), "residual: div needs a vector field"),
-    "curl of a scalar": (lambda: state(residual=lambda x, q, dq: curl(dq.u)), "residual: curl needs a vector field"),
+        (lambda: bare(lambda x, q, dq: dq.grad_u.space @ jnp.ones(3)), "residual cannot be evaluated"),
+    "divergence of a scalar":
+        (lambda: bare(lambda x, q, dq: div(dq.u)), "residual: div needs a vector field"),
+    "curl of a scalar": (lambda: bare(lambda x, q, dq: curl(dq.u)), "residual: curl needs a vector field"),
     "NaN in the residual":
-        (lambda: state(residual=lambda x, q, dq: jnp.sqrt(x[0] - 2) * q.u), "residual is not a finite number.*NaN"),
+        (lambda: bare(lambda x, q, dq: jnp.sqrt(x[0] - 2) * q.u), "residual is not a finite number.*NaN"),
     # hints
-    "collar of zero": (lambda: state(hints=Hints(collar=0.0)), "collar of 'l' is 0; it must be positive"),
+    "collar of zero": (lambda: one(GOOD[0], hints=Hints(collar=0.0)), "collar of 'l' is 0; it must be positive"),
     "collar too wide": (lambda: state(hints=Hints(collar={"r": 2.0})), "collar of 'r' is 2.*at most 1,"),
     "collar past the centre": (lambda: state(DISC, [neumann("rim", "u")], hints=Hints(collar=1.5)), "at most 1,"),
     "collar of no boundary": (lambda: state(hints=Hints(collar={"top": 0.1})), "collar is stated for 'top'.*l, r"),
@@ -149,7 +160,7 @@ MISTAKES = {
     "near": (lambda: Hints(near=1.2), "hint near is 1.2.*between 0 and 1"),
     "early": (lambda: Hints(early=-0.1), "hint early is -0.1.*between 0 and 1"),
     "inputs not finite":
-        (lambda: state(hints=Hints(inputs=lambda x: jnp.log(-x))), "extra inputs are not finite.*hint inputs"),
+        (lambda: bare(hints=Hints(inputs=lambda x: jnp.log(-x))), "extra inputs are not finite.*hint inputs"),
     # geometry
     "holes that overlap":
         (lambda: state(SQUARE - Ball((0.3, 0.5), 0.15, "a") - Ball((0.5, 0.5), 0.15, "b"), [], free=[*SIDES, "a", "b"]),
@@ -158,9 +169,11 @@ MISTAKES = {
         (lambda: state(SQUARE - Ball((0.3, 0.5), 0.1, "a") - Ball((0.5, 0.5), 0.1, "b"), [], free=[*SIDES, "a", "b"]),
          "overlap or touch"),
     "hole that leaves the box":
-        (lambda: state(SQUARE - Ball((0.9, 0.5), 0.2, "a"), [], free=[*SIDES, "a"]), "ball 'a' .*touches or leaves box"),
+        (lambda: state(SQUARE - Ball((0.9, 0.5), 0.2, "a"), [], free=[*SIDES, "a"]),
+         "ball 'a' .*touches or leaves box"),
     "hole that touches the box":
-        (lambda: state(SQUARE - Ball((0.8, 0.5), 0.2, "a"), [], free=[*SIDES, "a"]), "ball 'a' .*touches or leaves box"),
+        (lambda: state(SQUARE - Ball((0.8, 0.5), 0.2, "a"), [], free=[*SIDES, "a"]),
+         "ball 'a' .*touches or leaves box"),
     "polygon that crosses itself":
         (lambda: Polygon([(0, 0), (1, 1), (1, 0), (0, 1)], name="bow"), "Polygon 'bow' cross or touch"),
 }
@@ -182,7 +195,7 @@ def test_a_free_boundary_is_accepted():
 
 
 def test_another_number_of_equations_is_accepted_where_stated():
-    problem = state(residual=lambda x, q, dq: (q.u, q.u, q.u), equations=3)
+    problem = bare(lambda x, q, dq: (q.u, q.u, q.u), equations=3)
     assert problem.residuals(jnp.zeros(1), jnp.zeros(2), jnp.zeros((1, 2))).shape == (4,)
 
 

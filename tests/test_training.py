@@ -310,5 +310,5 @@ def test_unknown_optimisers_and_options_are_refused():
 
     with pytest.raises(ValueError, match=f"no optimiser 'sgd'; the optimisers are {', '.join(OPTIMISERS)}"):
         make_stages([{"optimiser": "sgd", "steps": 1}])
-    with pytest.raises(ValueError, match="optimiser 'adam'.*momentum"):
+    with pytest.raises(ValueError, match=r"optimiser 'adam'.*momentum"):
         make_stages([{"optimiser": "adam", "steps": 1, "options": {"momentum": 1}}])

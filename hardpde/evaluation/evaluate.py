@@ -134,7 +134,7 @@ def components(solution, reference: Reference | None) -> dict[str, Drawn]:
 
 def draw_domain(problem: Problem):
     """The named boundaries with their normals and collars."""
-    samples = {name: boundary_points(problem, name, 800) for name in problem.domain.boundaries}
+    samples = {name: boundary_points(problem, name, 4000) for name in problem.domain.boundaries}
     collars: dict[str, float] = {}
     for piece, width in zip(problem.layout.pieces, problem.layout.collar):
         collars[piece.name] = min(width, collars.get(piece.name, math.inf))

@@ -67,7 +67,10 @@ def field_grid(
             axis.set_xlabel(axis.get_xlabel() if number == len(rows) - 1 else "")
         if drawn is not None:
             _colourbar(figure, drawn, list(line), "")
-        line[0].set_ylabel(_row_name(label, name), weight="bold", color=INK, labelpad=8)
+        if instants is None:
+            line[0].set_title(_row_name(label, name), color=INK)
+        else:
+            line[0].set_ylabel(_row_name(label, name), weight="bold", color=INK, labelpad=8)
     return figure
 
 
@@ -237,7 +240,7 @@ def _arrow(points: np.ndarray, n: np.ndarray, everything: np.ndarray, length: fl
     """A length of arrows, at most `length`, that stay well off the boundary on the other side of a hole."""
     tree = cKDTree(everything)
     for _ in range(6):
-        if np.all(tree.query(points + 2 * length * n)[0] > 1.7 * length):
+        if np.mean(tree.query(points + 2 * length * n)[0] > 1.7 * length) > 0.9:
             break
         length /= 1.5
     return length

@@ -14,6 +14,8 @@ from hardpde.networks import MLP, mlp
 from hardpde.problem import Problem
 from hardpde.sampling import graded, uniform
 
+RARE = 0.03  # of the points
+
 
 def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 4096, dtype: str = "float64",
           adaptive: bool = False, sampling: str = "graded", chunk: int | None = None) -> Formulation:
@@ -106,11 +108,13 @@ def _classes(problem, ansatz: Exact, candidates, points: int, chunks: int) -> tu
 
     counts = np.asarray(count(jax.random.key(11)))
     most = int(counts.max(initial=0))
+    # Collars may fill the domain: classes too rare for a draw to find are left to the next one.
+    least = int(np.quantile(counts, RARE))
     sizes = []
-    for k in range(most, 0, -1):  # points with exactly k, at least one chunk row each
+    for k in range(most, least, -1):  # points with exactly k, at least one chunk row each
         sizes.append(max(1, round((counts == k).mean() * points / chunks)) * chunks)
     rest = max(1, round(points / chunks) - sum(sizes) // chunks) * chunks
-    return (rest, *reversed(sizes))
+    return (*[0] * least, rest, *reversed(sizes))
 
 
 def _stratify(ansatz: Exact, x: Array, classes: tuple[int, ...]) -> tuple[Array, Array]:

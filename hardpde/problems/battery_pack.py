@@ -16,9 +16,10 @@ from hardpde.geometry import Ball, Box, Shape, distances
 from hardpde.problem import Hints, Problem
 from hardpde.reference import Reference
 
-CELLS = [(-4, -9), (4, -9), (-4, -3), (4, -3), (-4, 3), (4, 3), (-4, 9), (4, 9), (0, -6), (0, 0), (0, 6)]
-BLUR = 1e-4  # keeps ξ insensitive to the last digit of a distance at t = 0
-PIPES = [(-3.2, -6), (3.2, -6), (-3.2, 0), (3.2, 0), (-3.2, 6), (3.2, 6)]
+CELLS: list[tuple[float, float]] = [
+    (-4, -9), (4, -9), (-4, -3), (4, -3), (-4, 3), (4, 3), (-4, 9), (4, 9), (0, -6), (0, 0), (0, 6)]
+PIPES: list[tuple[float, float]] = [(-3.2, -6), (3.2, -6), (-3.2, 0), (3.2, 0), (-3.2, 6), (3.2, 6)]
+BLUR = 1e-4  # of k t: keeps ξ insensitive to the last digit of a distance at t = 0
 
 
 def battery_pack(k: float = 1.0, h: float = 1.0, air: float = 0.1, cell: float = 5.0, water: float = 1.0,

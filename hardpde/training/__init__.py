@@ -10,4 +10,6 @@ OPTIMISERS = {
     "levenberg_marquardt": levenberg_marquardt,
 }
 
-__all__ = ["CHECKPOINT_SECONDS", "OPTIMISERS", "Stage", "Training", "adam", "fit", "lbfgs", "levenberg_marquardt", "ssbroyden"]
+__all__ = [
+    "CHECKPOINT_SECONDS", "OPTIMISERS", "Stage", "Training", "adam", "fit", "lbfgs", "levenberg_marquardt", "ssbroyden",
+]

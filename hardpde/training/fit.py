@@ -149,7 +149,8 @@ def _block(formulation, stage: Stage):
             updates, state = stage.optimiser.update(
                 gradient, state, model, value=value, fresh=fresh,
                 value_fn=lambda m: formulation.loss(m, batch),
-                residual_fn=lambda m: formulation.residual_vector(m, batch))
+                residual_fn=lambda m: formulation.residual_vector(m, batch),
+                jacobian_fn=lambda m: formulation.jacobian(m, batch))
             return (optax.apply_updates(model, updates), state, jnp.asarray(False)), (
                 value, ravel_pytree(model)[0])
 
