@@ -64,9 +64,11 @@ def with_steps(settings: dict[str, Any], steps: list[int]) -> dict[str, Any]:
         raise ValueError("steps must be positive; 0 leaves a stage out, and one stage must remain")
     new = []
     for stage, n in zip(stages, steps):
+        redraw = stage.get("redraw", 0)
+        while redraw and n % redraw:  # the nearest period below that fits
+            redraw -= 1
         if n:
-            redraw = stage.get("redraw", 0)
-            new.append({**stage, "steps": n, "redraw": redraw if redraw and n % redraw == 0 else 0})
+            new.append({**stage, "steps": n, "redraw": redraw if redraw < n else 0})
     return {**settings, "stages": new}
 
 

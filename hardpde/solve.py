@@ -11,8 +11,6 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from hardpde.evaluation.evaluate import components, make_reference, measure
-from hardpde.evaluation.plots import field_grid
 from hardpde.files import replacing
 from hardpde.formulation import Formulation
 from hardpde.methods import METHODS
@@ -51,10 +49,15 @@ class Solution:
 
     def errors(self) -> dict[str, dict[str, Any]]:
         """Errors {component: {metric: value}} against the known solution or the reference; {} without one."""
+        from hardpde.evaluation.evaluate import make_reference, measure
+
         return measure(self, make_reference(self.problem))
 
     def picture(self, component: str) -> Any:
         """A component of a field, e.g. "T" or "u[0]": reference, prediction and error, at a few times."""
+        from hardpde.evaluation.evaluate import components, make_reference
+        from hardpde.evaluation.plots import field_grid
+
         found = components(self, make_reference(self.problem))
         if component not in found:
             raise ValueError(f"there is no picture of '{component}'; there are {', '.join(found)}")

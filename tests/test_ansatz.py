@@ -420,3 +420,15 @@ def test_the_paper_refuses_options_out_of_range(options, message):
 def test_the_exact_method_refuses_options_out_of_range(options, message):
     with pytest.raises(ValueError, match=message):
         exact(solved_by_exact(interval)[0], **options)
+
+
+def test_the_jacobian_point_by_point_is_the_jacobian():
+    problem = Problem(
+        domain=Box((0, 0), (1, 1), name="wall"), fields="u", gradients={"p": "u"},
+        residual=lambda x, q, dq: dq.p.space[0, 0] + dq.p.space[1, 1] + q.u**2,
+        conditions=[robin("wall", "u", a=1, b=2, g=1)])
+    formulation = exact(problem, width=5, depth=1, points=48)
+    model, batch = formulation.init(jax.random.key(0)), formulation.draw(jax.random.key(1), None)
+    whole = jax.jacrev(lambda m: formulation.residual_vector(m, batch))(model)
+    for a, b in zip(jax.tree.leaves(jax.jit(formulation.jacobian)(model, batch)), jax.tree.leaves(whole)):
+        np.testing.assert_allclose(a, b, atol=1e-12)

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -144,7 +145,8 @@ def test_solve_writes_the_run(solved):
     metrics = json.loads((run / "metrics.json").read_text())
     assert [ending["stage"] for ending in metrics["endings"]] == ["adam", "ssbroyden"]
     for name in ("report.html", "metrics.json"):
-        assert "NaN" not in (run / name).read_text()
+        text = re.sub(r"base64,[A-Za-z0-9+/=]*", "", (run / name).read_text())  # an image may hold any letters
+        assert "NaN" not in text
 
 
 def test_report_export_and_resume_of_a_finished_run(capsys, solved, elsewhere):

@@ -55,7 +55,7 @@ def test_a_room_imports_only_what_it_may(module):
         if top == "hardpde" and room in MAY:
             assert rest and rest[0] in MAY[room] | {room}, f"{module} imports {name}"
         if top == "matplotlib":
-            assert room in ("evaluation", "solve"), f"{module} imports {name}"  # solve: the type of a figure
+            assert room == "evaluation", f"{module} imports {name}"
         if top in ("ngsolve", "netgen"):
             assert room == "fem" and inside, f"{module} imports {name}"
 

@@ -1,10 +1,9 @@
 """The training loop: the only one, for every method and optimiser. Knows no PDE and no geometry."""
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 
 from hardpde.training import checkpoint
-from hardpde.training.optimisers import describe_status, status
+from hardpde.training.optimisers import STALLED, describe_status, status
 
 CHECKPOINT_SECONDS = 60.0
 
@@ -46,10 +45,10 @@ class Stage:
 
     @property
     def length(self) -> int:
-        """Steps in a block: at most `block`, so that blocks fill the stage and fit the redraws."""
-        unit = self.redraw if 0 < self.redraw < self.block else 1
-        whole = math.gcd(self.steps, self.redraw) if self.redraw >= self.block else self.steps
-        return next(n for n in range(self.block, 0, -1) if whole % n == 0 and n % unit == 0)
+        """Steps in a block, so that points are redrawn between blocks or a whole number of times inside."""
+        if 0 < self.redraw < self.block:
+            return self.block // self.redraw * self.redraw
+        return next(n for n in range(self.block, 0, -1) if self.redraw % n == 0)
 
 
 @dataclass
@@ -88,7 +87,7 @@ def fit(formulation, stages: list[Stage], key: jax.Array, *, path: Path | None =
     for number in range(start_stage, len(stages)):
         stage = stages[number]
         keys = jax.random.fold_in(stage_key, number)
-        run_block = _block(formulation, stage)
+        blocks = cache(partial(_block, formulation, stage))  # the last block of a stage may be shorter
         state = jax.jit(stage.optimiser.init)(training.model)
         step, batch, good = 0, (), ravel_pytree(training.model)[0]
         if not stage.periods:
@@ -102,7 +101,7 @@ def fit(formulation, stages: list[Stage], key: jax.Array, *, path: Path | None =
             if not stage.periods and stage.redraw and step and step % stage.redraw == 0:
                 batch = formulation.draw(jax.random.fold_in(keys, step), training.model)
                 fresh = True
-            training.model, state, losses, visited, code = run_block(
+            training.model, state, losses, visited, code = blocks(min(stage.length, stage.steps - step))(
                 training.model, state, batch, jax.random.fold_in(keys, step), jnp.asarray(fresh))
             losses = np.asarray(losses)
             finite = np.isfinite(losses)
@@ -113,6 +112,9 @@ def fit(formulation, stages: list[Stage], key: jax.Array, *, path: Path | None =
             if count < len(losses):
                 training.model = ravel_pytree(training.model)[1](good)
                 ending = f"the loss was not finite at step {step + 1}; the last good weights were kept"
+            elif int(code) == STALLED and stage.redraw and not stage.periods:
+                step = min((step // stage.redraw + 1) * stage.redraw, stage.steps)  # on to new points at once
+                ending = describe_status(STALLED) if step == stage.steps else ""
             elif int(code):
                 ending = describe_status(int(code))
             training.seconds = offset + time.perf_counter() - began
@@ -139,8 +141,8 @@ def _save(path: Path, training: Training, stage: int, step: int, tree: Any) -> N
         "seconds": training.seconds, "first_step": training.first_step})
 
 
-def _block(formulation, stage: Stage):
-    """A compiled block of steps: (model, state, batch, key, fresh) → the same, losses, weights visited, status."""
+def _block(formulation, stage: Stage, length: int):
+    """A compiled block: (model, state, batch, key, fresh) → model, state, losses, weights visited, status."""
 
     def take(model, state, batch, fresh, length):
         def step(carry, _):
@@ -161,7 +163,7 @@ def _block(formulation, stage: Stage):
     @partial(jax.jit, donate_argnums=1)
     def block(model, state, batch, key, fresh):
         if not stage.periods:
-            model, state, losses, visited = take(model, state, batch, fresh, stage.length)
+            model, state, losses, visited = take(model, state, batch, fresh, length)
             return model, state, losses, visited, status(state)
 
         def period(carry, key):
@@ -170,7 +172,7 @@ def _block(formulation, stage: Stage):
                 model, state, formulation.draw(key, model), jnp.asarray(True), stage.redraw)
             return (model, state), (losses, visited)
 
-        keys = jax.random.split(key, stage.periods)
+        keys = jax.random.split(key, length // stage.redraw)
         (model, state), (losses, visited) = jax.lax.scan(period, (model, state), keys)
         return model, state, losses.ravel(), visited.reshape(-1, visited.shape[-1]), status(state)
 
