@@ -1,11 +1,15 @@
-"""Write the README's tables from the files in results/, so that no figure is typed in by hand.
+"""Collect figures that commands wrote into results/, and write the README's tables from them.
 
-    python benchmarks/readme.py
+    python benchmarks/readme.py                                        the tables
+    python benchmarks/readme.py RUN/metrics.json results/NAME.json     a run's figures, then the tables
 """
 
 import json
 import re
+import sys
 from pathlib import Path
+
+from hardpde.provenance import plain_command
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
@@ -43,7 +47,15 @@ def _link(path: Path) -> str:
     return f"[{path.name}](results/{path.name})"
 
 
+def collect(source: Path, target: Path) -> None:
+    """Copy a run's metrics; the command is kept without the folder it wrote to."""
+    run = json.loads(source.read_text())
+    target.write_text(json.dumps({**run, "command": plain_command(run["command"])}, indent=1) + "\n")
+
+
 def main() -> None:
+    if len(sys.argv) == 3:
+        collect(Path(sys.argv[1]), Path(sys.argv[2]))
     readme = ROOT / "README.md"
     text = readme.read_text()
     for name, rows in (("results", runs()), ("checks", checks()), ("steps", steps())):

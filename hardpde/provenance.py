@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -19,9 +20,14 @@ def provenance() -> dict:
         except PackageNotFoundError:
             packages[name] = "not installed"
     program = Path(sys.argv[0]).name
-    command = " ".join(["hardpde" if program == "cli.py" else program, *sys.argv[1:]])
+    command = plain_command(" ".join(["hardpde" if program == "cli.py" else program, *sys.argv[1:]]))
     versions = {"python": platform.python_version(), **packages}
     return {"command": command, "versions": versions, "device": device(), "commit": commit()}
+
+
+def plain_command(command: str) -> str:
+    """A command without what does not change its figures: where it wrote, and how it spoke."""
+    return re.sub(r" --(out|picture|checkpoint-every)[ =]\S+| --(json|force)\b", "", command)
 
 
 def device() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -64,13 +65,13 @@ class Compound(Shape):
     """What the three operations share: a tree over leaves (primitives), numbered from left to right."""
 
     @property
+    @abstractmethod
     def operands(self) -> tuple[Shape, ...]:
         """Operands in order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def combine(self, values: jax.Array) -> jax.Array:
         """Signed distance from those of the leaves (n_leaves,)."""
-        raise NotImplementedError
 
     @cached_property
     def leaves(self) -> tuple[Primitive, ...]:
