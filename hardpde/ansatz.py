@@ -375,7 +375,8 @@ class Paper:
 
     def __init__(self, problem, beta_s: float, beta_t: float, softmin_beta: float, basis: str):
         if beta_s <= 0 or beta_t <= 0 or softmin_beta <= 0:
-            raise ValueError("beta_s, beta_t and softmin_beta must be positive")
+            raise ValueError(f"beta_s = {beta_s:g}, beta_t = {beta_t:g} and softmin_beta = {softmin_beta:g} "
+                             f"must be positive")
         if basis not in ("projection", "low-dimensional"):
             raise ValueError(f"basis is '{basis}'; it is 'projection' or 'low-dimensional'")
         self.schema: Schema = problem.schema

@@ -79,7 +79,7 @@ def _check(arguments: argparse.Namespace) -> dict:
 def _solve(arguments: argparse.Namespace) -> dict:
     problem, source = load_problem(arguments.problem)
     settings = make_settings(problem, arguments.method, arguments.preset, arguments.seed,
-                             dict(arguments.set), arguments.steps)
+                             dict(arguments.set), arguments.steps, arguments.stages)
     folder = Path(arguments.out or f"runs/{problem.name}-{arguments.method}-{arguments.preset}-{arguments.seed}")
     check_folder(folder, arguments.force)
     make_reference(problem)
@@ -201,6 +201,13 @@ def _setting(text: str) -> tuple[str, Any]:
         return name, value
 
 
+def _stages(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise argparse.ArgumentTypeError(f"the stages are not JSON ({error})") from None
+
+
 def _steps(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
@@ -254,6 +261,8 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--out", metavar="DIR", help="run folder (default runs/PROBLEM-METHOD-PRESET-SEED)")
     sub.add_argument("--force", action="store_true", help="replace an earlier run in that folder")
     sub.add_argument("--steps", type=_steps, metavar="N,N", help="steps of each stage of the preset; 0 leaves one out")
+    sub.add_argument("--stages", type=_stages, metavar="JSON", help="stages in place of the preset's, e.g. "
+                     """'[{"optimiser": "adam", "steps": 500}, {"optimiser": "levenberg_marquardt", "steps": 100}]'""")
     sub.add_argument("--set", type=_setting, action="append", default=[], metavar="NAME=VALUE",
                      help="an option of the method, e.g. width=64 or beta_s=10 (may be repeated)")
     training(sub)

@@ -9,6 +9,7 @@ from typing import Any
 from hardpde.training import OPTIMISERS, Stage
 
 PRESETS = ("quick", "paper", "best")
+_STAGE_KEYS = {"optimiser", "options", "steps", "redraw", "block"}
 
 _ADAM = {"optimiser": "adam", "options": {"learning_rate": 1e-2, "every": 100}, "steps": 5000, "redraw": 10,
          "block": 100}
@@ -73,10 +74,17 @@ def with_steps(settings: dict[str, Any], steps: list[int]) -> dict[str, Any]:
 
 
 def make_stages(specifications: list[dict[str, Any]]) -> list[Stage]:
-    """Stages from their plain description."""
+    """Stages from their plain description: optimiser, steps and, if wanted, options, redraw and block."""
+    if not isinstance(specifications, list) or not specifications:
+        raise ValueError("stages are a list like [{'optimiser': 'adam', 'steps': 500}, …], with at least one")
     stages = []
     for spec in specifications:
+        if not isinstance(spec, dict) or not {"optimiser", "steps"} <= set(spec) <= _STAGE_KEYS:
+            raise ValueError(f"stage {spec!r} must name optimiser and steps, and may have options, redraw and block")
         name = spec["optimiser"]
+        for key in ("steps", "redraw", "block"):
+            if not isinstance(spec.get(key, 1), int):
+                raise ValueError(f"stage '{name}': {key} is {spec[key]!r}; it is a whole number")
         if name not in OPTIMISERS:
             raise ValueError(f"there is no optimiser '{name}'; the optimisers are {', '.join(OPTIMISERS)}")
         try:

@@ -40,7 +40,7 @@ class Reference:
     @classmethod
     def load(cls, path: str | Path) -> "Reference":
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             about = json.loads(arrays.pop("about").tobytes())
             values = {name[6:]: arrays[name] for name in arrays if name.startswith("value:")}

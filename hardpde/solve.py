@@ -91,15 +91,21 @@ class Solution:
 
 
 def solve(problem: Problem, method: str = "exact", preset: str = "quick", seed: int = 0, *,
-          options: dict[str, Any] | None = None, steps: list[int] | None = None,
-          report: Callable[[dict], None] = lambda record: None) -> Solution:
-    """Solve a problem. `options` overrides settings of the method, `steps` those of the stages."""
-    settings = make_settings(problem, method, preset, seed, options, steps)
+          options: dict[str, Any] | None = None, stages: list[dict[str, Any]] | None = None,
+          steps: list[int] | None = None, report: Callable[[dict], None] = lambda record: None) -> Solution:
+    """Solve a problem as a preset says.
+
+    `options` overrides settings of the method, e.g. {"width": 64}; `stages` replaces the preset's, e.g.
+    [{"optimiser": "adam", "steps": 500}, {"optimiser": "levenberg_marquardt", "steps": 200, "redraw": 50}];
+    `steps` changes the number of steps of each stage.
+    """
+    settings = make_settings(problem, method, preset, seed, options, steps, stages)
     return run(problem, settings, report=report)
 
 
 def make_settings(problem: Problem, method: str, preset_name: str, seed: int,
-                  options: dict[str, Any] | None = None, steps: list[int] | None = None) -> dict[str, Any]:
+                  options: dict[str, Any] | None = None, steps: list[int] | None = None,
+                  stages: list[dict[str, Any]] | None = None) -> dict[str, Any]:
     """All settings of a run as plain data: with the problem, they determine the result."""
     if method not in METHODS:
         raise ValueError(f"there is no method '{method}'; the methods are {', '.join(METHODS)}")
@@ -107,6 +113,9 @@ def make_settings(problem: Problem, method: str, preset_name: str, seed: int,
         raise ValueError(f"the seed is {seed}; it is a whole number from 0 to 2^32 − 1")
     settings = preset(problem.name, method, preset_name)
     settings["method"] |= options or {}
+    if stages is not None:
+        make_stages(stages)
+        settings["stages"] = stages
     if steps is not None:
         settings = with_steps(settings, steps)
     return {"problem": problem.name, "method_name": method, "preset": preset_name, "seed": seed, **settings}

@@ -405,7 +405,7 @@ def test_the_paper_refuses_boundaries_that_touch():
 
 
 @pytest.mark.parametrize("options, message", [
-    ({"beta_s": 0.0}, "beta_s, beta_t and softmin_beta must be positive"),
+    ({"beta_s": 0.0}, "beta_s = 0, beta_t = 10 and softmin_beta = 4 must be positive"),
     ({"basis": "svd"}, "basis is 'svd'.*'projection' or 'low-dimensional'"),
 ])
 def test_the_paper_refuses_options_out_of_range(options, message):

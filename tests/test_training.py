@@ -311,3 +311,15 @@ def test_unknown_optimisers_and_options_are_refused():
         make_stages([{"optimiser": "sgd", "steps": 1}])
     with pytest.raises(ValueError, match=r"optimiser 'adam'.*momentum"):
         make_stages([{"optimiser": "adam", "steps": 1, "options": {"momentum": 1}}])
+
+
+def test_any_stages_in_any_number_of_steps(problem):
+    """70 steps are a block of 50 and one of 20; Levenberg–Marquardt brings the rod from 1e-1 to 1e-3."""
+    solution = hp.solve(problem, options=SMALL, stages=[
+        {"optimiser": "adam", "options": {"learning_rate": 1e-2}, "steps": 70},
+        {"optimiser": "levenberg_marquardt", "steps": 30, "redraw": 10, "block": 10}])
+    assert [ending["steps"] for ending in solution.training.endings] == [70, 30]
+    assert [record["step"] for record in solution.training.history[:2]] == [50, 70]
+    x = np.linspace(0, 1, 11)[:, None]
+    # −u'' = 1, u(0) = 0, u(1) + u'(1) = 1
+    np.testing.assert_allclose(solution(x)["u"], 1.25 * x[:, 0] - x[:, 0] ** 2 / 2, atol=1e-3)
