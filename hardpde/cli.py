@@ -177,7 +177,10 @@ def _reference(arguments: argparse.Namespace) -> dict:
         from hardpde.fem import battery_pack
 
         _say(arguments, f"finite elements, level {arguments.level} (and one below, to measure the difference)")
-        reference = battery_pack.reference(arguments.level)
+        try:
+            reference = battery_pack.reference(arguments.level)
+        except ImportError as error:
+            raise ValueError(str(error)) from None
     else:
         made = make_reference(problem)
         if made is None:

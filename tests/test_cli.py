@@ -408,3 +408,9 @@ def test_the_command_is_installed():
         pytest.skip("hardpde is not installed as a command")
     done = subprocess.run([command, "list", "--json"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and "battery-pack" in json.loads(done.stdout.splitlines()[-1])["problems"]
+
+
+def test_finite_elements_that_are_not_installed(capsys, elsewhere, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ngsolve", None)
+    refused(call(capsys, "reference", "battery-pack", "--level", "1"), "pip install 'hardpde[fem]'")
+    assert not list(elsewhere.iterdir())
