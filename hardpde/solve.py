@@ -19,6 +19,8 @@ from hardpde.presets import make_stages, preset, with_steps
 from hardpde.problem import Problem
 from hardpde.training import CHECKPOINT_SECONDS, Training, fit
 
+MOST_DENSE = 30_000  # weights for which a dense inverse Hessian is kept
+
 
 @dataclass(frozen=True, eq=False)
 class Solution:
@@ -124,7 +126,12 @@ def make_settings(problem: Problem, method: str, preset_name: str, seed: int,
 def make_formulation(problem: Problem, settings: dict[str, Any]) -> Formulation:
     check_options(settings)
     method: Any = METHODS[settings["method_name"]]
-    return method(problem, **settings["method"])
+    formulation: Formulation = method(problem, **settings["method"])
+    weights = count(jax.eval_shape(formulation.init, jax.random.key(0)))
+    if weights > MOST_DENSE and any(stage["optimiser"] == "ssbroyden" for stage in settings["stages"]):
+        raise ValueError(f"ssbroyden keeps a dense matrix of {weights}² numbers, {8 * weights**2 / 1e9:.0f} GB; "
+                         f"use a network of at most {MOST_DENSE} weights, or lbfgs in the stages")
+    return formulation
 
 
 def check_options(settings: dict[str, Any]) -> None:

@@ -272,6 +272,7 @@ def refused(result, *words):
     (["solve", "USER", "--set", "width=2.5"], ["option 'width' is 2.5", "whole number"]),
     (["solve", "USER", "--set", "width=0"], ["option 'width' is 0", "a positive whole number"]),
     (["solve", "USER", "--set", "points=0"], ["option 'points' is 0"]),
+    (["solve", "USER", "--set", "width=2000"], ["ssbroyden keeps a dense matrix", "lbfgs"]),
     (["solve", "USER", "--set", "points=many"], ["option 'points' is 'many'"]),
     (["solve", "USER", "--set", "chunk=0"], ["option 'chunk' is 0"]),
     (["solve", "USER", "--set", "dtype=float16"], ["option 'dtype' is 'float16'", "float32 or float64"]),
