@@ -20,10 +20,10 @@ from hardpde.conditions import Condition
 from hardpde.fields import Schema
 from hardpde.geometry import Kind, Piece, stack
 from hardpde.geometry.stacking import feet
-from hardpde.layout import APART, INDEPENDENT, SHARED, Layout, stacked_rows
+from hardpde.layout import Layout, stacked_rows
 
-_ON = 1e-60  # squared distance, in collars, of a point that lies on a piece
-_ROUNDING = 1e-28  # squared size of what rounding leaves of a row
+_TINY = 1e-60
+_ROUNDING = 1e-28  # squared size of what rounding leaves of a row that others imply
 
 
 class Term(NamedTuple):
@@ -83,9 +83,10 @@ class Pieces:
         self._set = np.array([self._sets.index(c) for c in layout.conditions], int)
         self._conditions = conditions
 
-    def squared_distances(self, x: Array) -> Array:
-        """Squared distance to every piece, (n,)."""
-        return ((feet(self.layout.pieces, x) - x[: self.schema.dim]) ** 2).sum(-1)
+    def ratios(self, x: Array) -> Array:
+        """Squared distance to every piece over its squared collar, (n,)."""
+        points = feet(self.layout.pieces, x)
+        return ((points - x[: self.schema.dim]) ** 2).sum(-1) / (self.layout.widths(points) ** 2 + _TINY)
 
     def foot(self, i: Array, x: Array) -> tuple[Array, Array]:
         """The closest point of piece i (time kept) and the outward normal there."""
@@ -191,11 +192,13 @@ class Start:
 
 
 class Exact:
-    """q(x) = q₀(x) + Σ_i ω_i(x) D_i(x) [g_i − A_i q₀](x̄_i(x)), with q₀ the network after the initial condition.
+    """q(x) = q₀(x) + Σ_i D_i(x) [g_i − A_i q₀](x̄_i(x)), with q₀ the network after the initial condition.
 
-    The mismatch of piece i is taken at its closest point x̄_i and fades over the collar δ_i. Where pieces
-    meet, D_i is made invisible to the other piece's rows (A_j D_i = 0 on γ_j), or, where both carry the same
-    rows, their weights ω share one: so A_i q = g_i holds on every piece for any weights of the network.
+    The mismatch r_i of piece i is taken at its closest point x̄_i. The corrections c = Σ_i D_i r_i at x are the
+    minimum of |c|² + Σ_i ω_i/(1 − ω_i) |A_i c − r_i|², rows of A_i made orthonormal, where the weight ω_i falls
+    from 1 on the piece to 0 at the end of its collar. On γ_i the i-th term weighs infinitely much, so that
+    A_i q = g_i for any weights of the network, whatever the other pieces ask for; at corners all of them hold
+    together, their rows independent or not. Far from others D_i is ω_i A_i⁺.
     """
 
     def __init__(self, problem, inputs: Callable[[Array], Array]):
@@ -205,8 +208,7 @@ class Exact:
         self.start = Start(self.schema, problem.conditions, self.layout, problem.time)
         self.inputs = inputs
         self.ramp = problem.hints.ramp
-        self._collar = jnp.asarray(self.layout.collar)
-        self._related = jnp.asarray(self.layout.related)
+        self.outputs = problem.hints.outputs
         self._mask = jnp.asarray(self.layout.mask, float)
         self._bound = jnp.asarray(self.layout.bound, float)
         self._any_bound = bool(self.layout.bound.any())
@@ -215,111 +217,104 @@ class Exact:
         """The pieces whose collar holds x, nearest first, padded with −1 to `slots`; and how many there are."""
         if not self.layout.pieces:
             return jnp.full(slots, -1), jnp.array(0)
-        ratio = self.pieces.squared_distances(x) / self._collar**2
+        ratio = self.pieces.ratios(x)
         ids = jnp.argsort(ratio)[:slots]
         ids = jnp.where(ratio[ids] < 1, ids, -1)
         return jnp.pad(ids, (0, slots - ids.size), constant_values=-1), (ratio < 1).sum()
 
     def base(self, x: Array) -> tuple[Array, Array]:
-        """c and L of q₀ = c + L N at a point."""
+        """c (m,) and L (m, o) of q₀ = c + L N at a point."""
         if not self.start.conditions:
-            return self.start.blend(x, jnp.array(1.0))
-        tau = self.start.fraction(x)
-        return self.start.blend(x, jnp.sqrt(tau) if self.ramp == "root" else tau)
+            c, lift = self.start.blend(x, jnp.array(1.0))
+        else:
+            tau = self.start.fraction(x)
+            c, lift = self.start.blend(x, jnp.sqrt(tau) if self.ramp == "root" else tau)
+        return c, lift if self.outputs is None else _times(lift, jnp.asarray(self.outputs(x)))
 
     def main(self, x: Array) -> tuple[Array, Array, Array]:
-        """c (m,), M (m, m) and network inputs (f,) of q₀ at x."""
+        """c (m,), M (m, o) and network inputs (f,) of q₀ at x."""
         return (*self.base(x), self.inputs(x))
 
     def corrections(self, x: Array, ids: Array) -> tuple[Array, Array, Array]:
-        """c (m,), M (k, m, m) and network inputs (k, f) that the k pieces `ids` (−1: none) add at x."""
-        stacked = jax.vmap(self._slot, (None, 0))(x, ids)
-        slots = [{key: value[k] for key, value in stacked.items()} for k in range(len(ids))]
-        c_foot, lift_foot = jax.vmap(self.base)(stacked["foot"])
+        """c (m,), M (k, m, o) and network inputs (k, f) that the k pieces `ids` (−1: none) add at x."""
+        slots = jax.vmap(self._slot, (None, 0))(x, ids)
+        c_foot, lift_foot = jax.vmap(self.base)(slots["foot"])
         c, matrices = jnp.zeros(self.schema.size), []
-        for k, slot in enumerate(slots):
-            d = self._weight(k, slots, ids) * self._right_inverse(x, k, slots, ids)
-            c = c + _times(d, slot["g"] - _times(slot["a"], c_foot[k]))
-            matrices.append(-_times(_times(d, slot["a"]), lift_foot[k]))
-        return c, jnp.stack(matrices), jax.vmap(self.inputs)(stacked["foot"])
+        for k, d in enumerate(self._right_inverses(x, slots)):
+            c = c + _times(d, slots["g"][k] - _times(slots["a"][k], c_foot[k]))
+            matrices.append(-_times(_times(d, slots["a"][k]), lift_foot[k]))
+        return c, jnp.stack(matrices), jax.vmap(self.inputs)(slots["foot"])
 
     def coefficients(self, x: Array, ids: Array) -> tuple[Array, Array, Array]:
-        """c (m,), M (1 + k, m, m) and network inputs (1 + k, f) of the whole ansatz at x."""
+        """c (m,), M (1 + k, m, o) and network inputs (1 + k, f) of the whole ansatz at x."""
         c, matrix, inputs = self.main(x)
         more, matrices, foot_inputs = self.corrections(x, ids)
         return (c + more, jnp.concatenate([matrix[None], matrices]), jnp.concatenate([inputs[None], foot_inputs]))
 
     def _slot(self, x: Array, i: Array) -> dict[str, Array]:
-        """What one active piece contributes: its foot, rows, and its weight without the others."""
+        """What one active piece contributes: its foot, rows and weight ω, and 1 − ω without cancellation."""
         number = jnp.maximum(i, 0)
         foot, normal = self.pieces.foot(number, x)
         a, g = self.pieces.equations(number, foot, normal)
-        squared = ((foot - x)[: self.schema.dim] ** 2).sum() / self._collar[number] ** 2
-        inside = jnp.maximum(1 - squared, 0) * (i >= 0)
-        return {"foot": foot, "a": a, "g": g, "squared": squared, "weight": inside**3, "root": inside**1.5,
+        space = foot[: self.schema.dim]
+        width = self.layout.widths(jnp.broadcast_to(space, (len(self.layout.pieces), space.size)))[number]
+        off = space - x[: self.schema.dim]
+        squared = (off**2).sum()
+        s = squared / (width**2 + _TINY)
+        on = s < 1e-26
+        s = jnp.where((s < 1) & (i >= 0), s, 1.0)
+        # Behind the piece, as seen round a sharp end of it or through a thin hole, the weight is zero.
+        front = (off * normal).sum() / jnp.sqrt(jnp.where(on, 1.0, squared))
+        z = jnp.where(on, 0.0, jnp.clip(1 - front, 0.0, 1.0))
+        behind, weight = z * z * (3 - 2 * z), (1 - s) ** 3
+        return {"foot": foot, "a": a, "g": g, "weight": weight * (1 - behind),
+                "fade": s * (3 - 3 * s + s**2) + weight * behind,
                 "mask": self._mask[number], "bound": self._bound[number]}
 
-    def _relation(self, i: Array, j: Array) -> Array:
-        """How two slots' pieces are related; empty slots are apart from everything."""
-        related = self._related[jnp.maximum(i, 0), jnp.maximum(j, 0)]
-        return jnp.where((i >= 0) & (j >= 0), related, APART)
+    def _right_inverses(self, x: Array, slots: dict[str, Array]) -> list[Array]:
+        """D_k (m, r) of every slot, row by row, nearest piece first.
 
-    def _weight(self, k: int, slots: list, ids: Array) -> Array:
-        """ω_k: the piece's own weight, or its part of the weight shared with touching pieces of the same rows.
-
-        The parts are w_k Π_{j≠k} φ_j² over their sum: 1 on piece k, 0 on the others, and they sum to 1.
-        Where two of the pieces meet, all products vanish, and those that meet share alike.
+        Recursive least squares: c ← c + K (r − a c) for one row a after another, with the covariance F Fᵀ in
+        factored form (Potter), so that what a row has fixed stays fixed to rounding. Rows that the initial
+        condition fixes come first and may move everything; the others leave the initial rows alone.
         """
-        others = [j for j in range(len(slots)) if j != k]
-        if not others or not (self.layout.related == SHARED).any():
-            return slots[k]["weight"]
-        shared = {j: self._relation(ids[k], ids[j]) == SHARED for j in others}
-        group = [k, *others]
-        belongs = {k: jnp.array(True), **shared}
-        parts, plain, outside = [], [], jnp.array(1.0)
-        for j in group:
-            product = slots[j]["weight"]
-            for l in group:
-                if l != j:
-                    product = product * jnp.where(belongs[l], slots[l]["squared"], 1.0)
-            parts.append(jnp.where(belongs[j], product, 0.0))
-            plain.append(jnp.where(belongs[j] & (slots[j]["squared"] < _ON), slots[j]["weight"], 0.0))
-            outside = outside * jnp.where(belongs[j], 1 - slots[j]["weight"], 1.0)
-        total, flat = sum(parts), sum(plain)
-        at_corner = total < 1e-200
-        share = jnp.where(at_corner, plain[0] / jnp.where(flat > 0, flat, 1.0),
-                          parts[0] / jnp.where(at_corner, 1.0, total))
-        return (1 - outside) * share
-
-    def _right_inverse(self, x: Array, k: int, slots: list, ids: Array) -> Array:
-        """D_k (m, r): A_k D_k = I, invisible to touching pieces with independent rows and to the initial rows."""
-        slot = slots[k]
-        others = [j for j in range(len(slots)) if j != k]
-        if not (self.layout.related == INDEPENDENT).any():
-            others = []
-        links = [(self._relation(ids[k], ids[j]) == INDEPENDENT).astype(float) for j in others]
-        p0 = self.start.projector(x)
-
-        def projector(space: Array, kinds: list[Array]) -> Array:
-            """Onto `space`, and on each touching piece onto the null space of its rows; smooth in between."""
-            for j, link, kind in zip(others, links, kinds):
-                rows = slots[j]["a"] * (slots[j]["root"] * link * kind)[:, None]
-                # Rows that an earlier piece took out already leave rounding only, which must not be divided by.
-                least = _ROUNDING * (slots[j]["a"] ** 2).sum(1) + 1e-300
-                damping = jnp.where(link * kind > 0, slots[j]["squared"] + least, 1.0)
-                image = _times(space, rows.T)
-                inner = _inverse(_times(rows, image) + jnp.diag(damping))
-                space = space - _times(_times(image, inner), image.T)
-            return space
-
-        free = slot["mask"] * (1 - slot["bound"])
-        d = right_inverse(slot["a"], projector(p0, [slots[j]["mask"] * (1 - slots[j]["bound"]) for j in others]),
-                          free)
+        number, rows = slots["mask"].shape
+        gains = jnp.zeros((self.schema.size, number * rows))
+        phases = [(self.start.projector(x), slots["mask"] * (1 - slots["bound"]))]
         if self._any_bound:
-            identity = jnp.eye(self.schema.size)
-            whole = right_inverse(slot["a"], projector(identity, [slots[j]["mask"] for j in others]), slot["mask"])
-            d = d + whole * slot["bound"]
-        return d
+            phases.insert(0, (jnp.eye(self.schema.size), slots["mask"] * slots["bound"]))
+        for metric, present in phases:
+            factor = metric
+            for k in range(number):
+                units, mix = _orthonormal(slots["a"][k], metric, present[k])
+                weight, fade = slots["weight"][k], slots["fade"][k] + 1e-30
+                for i in range(rows):
+                    f = _times(factor.T, units[i])
+                    size = (f * f).sum()
+                    f = jnp.where(size > _ROUNDING, f, 0.0)  # a row that others imply adds nothing
+                    total = weight * jnp.where(size > _ROUNDING, size, 0.0) + fade
+                    gain = weight / total * _times(factor, f)
+                    gains = gains - gain[:, None] * _times(gains.T, units[i])
+                    gains = gains.at[:, k * rows : (k + 1) * rows].add(gain[:, None] * mix[i])
+                    if k < number - 1 or i < rows - 1:
+                        factor = factor - gain[:, None] * f / (1 + jnp.sqrt(fade / total))
+        return [gains[:, k * rows : (k + 1) * rows] for k in range(number)]
+
+
+def _orthonormal(a: Array, metric: Array, present: Array) -> tuple[Array, Array]:
+    """W A and W (r, r) so that the rows present are orthonormal under the metric; absent rows are 0."""
+    rows: list[Array] = []
+    mixes: list[Array] = []
+    identity = jnp.eye(len(a))
+    for i in range(len(a)):
+        row, mix = a[i] * present[i], identity[i] * present[i]
+        for earlier, other in zip(rows, mixes):
+            along = (row * _times(metric, earlier)).sum()
+            row, mix = row - along * earlier, mix - along * other
+        size = jnp.sqrt(jnp.where(present[i] > 0, (row * _times(metric, row)).sum(), 1.0))
+        rows.append(row / size)
+        mixes.append(mix / size)
+    return jnp.stack(rows), jnp.stack(mixes)
 
 
 def jets(function: Callable, x: Array, differentiate: bool = True):
@@ -510,7 +505,7 @@ def _blocks(problem) -> list[Block]:
             by_root[r] = (*by_root.get(r, ()), c)
         for r, group in by_root.items():
             boundaries.setdefault((r, piece.body, group), []).append(piece)
-    for i, j in zip(*np.nonzero(layout.related)):
+    for i, j in zip(*np.nonzero(layout.touching)):
         one, two = layout.pieces[i], layout.pieces[j]
         for r in {r for r, *_ in boundaries}:
             owners = [next((key for key, members in boundaries.items() if key[0] == r and piece in members), None)

@@ -1,8 +1,7 @@
 """Which conditions hold on which piece of the boundary, and how pieces that touch share a corner.
 
 Everything here depends on the statement of a problem alone: it is worked out once, checked, and used by
-every ansatz. Two touching pieces either carry independent rows (then each correction is made invisible to
-the other's rows) or the same rows with the same data at the corner (then they share one weight).
+every ansatz. Pieces may touch with any rows, as long as some state satisfies all of them at the corner.
 """
 
 from collections.abc import Sequence
@@ -15,11 +14,11 @@ import numpy as np
 
 from hardpde.conditions import INITIAL, Condition
 from hardpde.fields import Schema
-from hardpde.geometry import Arc, Piece, Shape, Sphere, gap_matrix, stack, touching_points
+from hardpde.geometry import Piece, Shape, gap_matrix, stack, touching_points
 from hardpde.geometry.distance import is_whole
 
-APART, INDEPENDENT, SHARED = 0, 1, 2
 _TOLERANCE = 1e-8
+_SLOPE = 0.7  # of a collar that shrinks towards a sharp corner: those of its two sides stay apart
 
 
 @dataclass(frozen=True)
@@ -31,14 +30,25 @@ class Layout:
     initial: tuple[int, ...]  # conditions at the start of time
     mask: np.ndarray  # (n, r) rows that exist
     bound: np.ndarray  # (n, r) rows that the initial condition fixes already at t = start
-    related: np.ndarray  # (n, n) APART, INDEPENDENT or SHARED
+    touching: np.ndarray  # (n, n) whether two pieces share a corner or an edge
     gap: np.ndarray  # (n,) distance to the nearest piece that does not touch
     collar: np.ndarray  # (n,) δ: beyond it a piece has no influence
+    sharp: np.ndarray  # (k, d) corners towards which collars shrink
+    shrinks: np.ndarray  # (n, k) which pieces end at them
+
+    def widths(self, feet):
+        """The collars (n,) at the pieces' own points (n, d): they shrink to nothing at sharp corners."""
+        collar = jnp.asarray(self.collar)
+        if not len(self.sharp):
+            return collar
+        away = jnp.sqrt(((feet[:, None] - self.sharp) ** 2).sum(-1) + 1e-300)
+        nearest = jnp.where(self.shrinks, away, jnp.inf).min(1)
+        return collar * jnp.tanh(jnp.minimum(_SLOPE * nearest / collar, 30.0))
 
 
 def arrange(
     domain: Shape, schema: Schema, conditions: Sequence[Condition], time: tuple[float, float] | None,
-    collars: float | dict[str, float] | None,
+    collars: float | dict[str, float] | None, sharp: Sequence[Sequence[float]] = (),
 ) -> Layout:
     """Work out and check the layout; every fault is a ValueError of one sentence."""
     by_name: dict[str, tuple[int, ...]] = {}
@@ -68,29 +78,40 @@ def arrange(
         bound[k, : len(flags)] = flags
 
     gaps = gap_matrix(pieces, domain) if pieces else np.zeros((0, 0))
-    related = np.zeros(gaps.shape, np.int8)
     touching = (gaps <= 0) & ~np.eye(len(pieces), dtype=bool)
     touching |= touching.T
-    for i, j in zip(*np.nonzero(np.triu(touching))):
-        related[i, j] = related[j, i] = _corner(probe, of_piece, pieces, i, j, domain, start)
+    _check_corners(probe, of_piece, pieces, touching, bound, domain, start)
     nearest = np.where(touching | np.eye(len(pieces), dtype=bool), np.inf, np.minimum(gaps, gaps.T))
     gap = nearest.min(axis=1, initial=np.inf)
-    room = _room(probe, of_piece, pieces, related, domain, start)
-    return Layout(pieces, of_piece, start, mask, bound, related, gap, _collars(pieces, gap, room, domain, collars))
+    room = _room(pieces, touching, domain)
+    points, shrinks = _sharp(pieces, sharp, domain)
+    return Layout(pieces, of_piece, start, mask, bound, touching, gap,
+                  _collars(pieces, gap, room, domain, collars), points, shrinks)
 
 
-def _room(probe, of_piece, pieces, related, domain, start) -> np.ndarray:
-    """How wide collars may be for two reasons that gaps do not tell, (n,).
+def _sharp(pieces, stated, domain) -> tuple[np.ndarray, np.ndarray]:
+    """The sharp corners that were stated and which pieces end there."""
+    if not len(stated):
+        return np.zeros((0, domain.dim)), np.zeros((len(pieces), 0), bool)
+    points = np.asarray(stated, float)
+    if points.ndim != 2 or points.shape[1] != domain.dim:
+        raise ValueError(f"sharp corners are points with {domain.dim} coordinates each, got {stated}")
+    off = np.stack([np.linalg.norm(np.asarray(_feet(piece, points)) - points, axis=1) for piece in pieces])
+    ends = off <= 1e-6 * domain.size
+    if (few := ends.sum(0) < 2).any():
+        raise ValueError(f"{_point(points[int(few.argmax())])} is stated as a sharp corner, and no two pieces with "
+                         f"conditions meet there; give the corner's own coordinates")
+    return points, ends
 
-    A piece that is cut goes on, as far as closest points are concerned, beyond the domain: there it must keep
-    clear of pieces that it does not touch. And pieces that touch must not meet the other's collar again where
-    their rows have become dependent, as those on the two sides of a thin hole do.
+
+def _room(pieces, touching, domain) -> np.ndarray:
+    """How wide the collars of pieces that are cut may be, (n,).
+
+    Such a piece goes on, as far as closest points are concerned, beyond the domain: there it must keep clear of
+    pieces that it does not touch.
     """
     room = np.full(len(pieces), np.inf)
     cut = np.array([not is_whole(piece, domain) for piece in pieces], bool)
-    curved = np.array([isinstance(piece.kind, (Arc, Sphere)) for piece in pieces], bool)
-    corner = (related == INDEPENDENT) & (curved[:, None] | curved)
-    apart = (related == APART) & cut & ~np.eye(len(pieces), dtype=bool)
     points: dict[int, np.ndarray] = {}
 
     def surviving(i: int) -> np.ndarray:
@@ -105,38 +126,14 @@ def _room(probe, of_piece, pieces, related, domain, start) -> np.ndarray:
 
     for j in map(int, np.flatnonzero(cut)):
         surviving(j)
-    for i, j in zip(*np.nonzero(corner | apart)):
+    for i, j in zip(*np.nonzero(~touching & cut & ~np.eye(len(pieces), dtype=bool))):
         if not len(x := surviving(i)):
             continue
-        feet = np.asarray(_feet(pieces[j], x))
-        distance = np.linalg.norm(x - feet, axis=1)
-        if corner[i, j]:
-            ends = touching_points(pieces[i], pieces[j], domain)
-            least = _independence(probe, of_piece, pieces, i, j, ends, ends, start).min(initial=1.0)
-            distance = distance[_independence(probe, of_piece, pieces, i, j, x, feet, start) < 0.5 * least]
-        room[j] = min(room[j], distance.min(initial=np.inf))
+        room[j] = min(room[j], np.linalg.norm(x - np.asarray(_feet(pieces[j], x)), axis=1).min())
         if room[j] <= 1e-6 * domain.size:
             raise ValueError(f"boundary '{pieces[j].name}' is cut by another, and the rest of it meets a third; "
                              f"draw the outline as one Polygon or Spline")
     return room
-
-
-def _independence(probe, of_piece, pieces, i, j, x, y, start) -> np.ndarray:
-    """How independent the rows of piece i at x and of piece j at y are (k,): their smallest singular value,
-    with and without what the initial condition fixes."""
-    rows = []
-    for k, at in ((i, x), (j, y)):
-        normals = np.asarray(_normals(pieces[k], at))
-        rows.append(_unit(probe.rows(of_piece[k], probe.at(at, probe.time and probe.time[0]), normals)[0]))
-    least = np.linalg.svd(np.concatenate(rows, axis=1), compute_uv=False)[:, -1]
-    if not start:
-        return least
-    a0, _ = probe.initial_rows(start, x)
-    free = np.eye(a0.shape[2]) - np.linalg.pinv(a0) @ a0
-    left = [a @ free for a in rows]
-    left = [a[:, np.linalg.norm(a, axis=2).min(axis=0, initial=np.inf) > 1e-6] for a in left]
-    both = np.concatenate(left, axis=1)
-    return np.minimum(least, np.linalg.svd(both, compute_uv=False)[:, -1]) if both.shape[1] else least
 
 
 @partial(jax.jit, static_argnums=0)
@@ -147,11 +144,6 @@ def _depths(domain: Shape, x):
 @partial(jax.jit, static_argnums=0)
 def _feet(piece: Piece, x):
     return jax.vmap(piece.closest)(x)
-
-
-@partial(jax.jit, static_argnums=0)
-def _normals(piece: Piece, x):
-    return jax.vmap(piece.normal)(x)
 
 
 def _collars(pieces, gap, room, domain, stated) -> np.ndarray:
@@ -282,39 +274,62 @@ def _check_start(probe, start, which, name, points, normals) -> np.ndarray:
     return bound
 
 
-def _corner(probe, of_piece, pieces, i, j, domain, start) -> int:
-    """How two touching pieces share their corner."""
-    points = touching_points(pieces[i], pieces[j], domain)
-    verdict = INDEPENDENT
-    pair = f"'{pieces[i].name}' and '{pieces[j].name}'"
-    ni, nj = (np.stack([np.asarray(pieces[k].normal(jnp.asarray(c))) for c in points]) for k in (i, j))
-    times = [None] if probe.time is None else list(probe.time)
-    for time in times:
-        x = probe.at(points, time)
-        ai, gi = probe.rows(of_piece[i], x, ni)
-        aj, gj = probe.rows(of_piece[j], x, nj)
-        p0 = [np.eye(ai.shape[2])] * len(points)
-        if start:
-            a0, _ = probe.initial_rows(start, points)
-            p0 = [np.eye(s.shape[1]) - np.linalg.pinv(s) @ s for s in a0]
-        for k in range(len(points)):
-            both = np.vstack([ai[k], aj[k]])
-            if _rank(both) == len(both):
-                free = np.vstack([r[np.linalg.norm(r @ p0[k], axis=1) > 1e-6] for r in (ai[k], aj[k])]) @ p0[k]
-                if _rank(free) == len(free):
-                    continue
-            if _rank(both) == _rank(ai[k]) == _rank(aj[k]):
-                data = np.concatenate([gi[k], gj[k]])
-                q = np.linalg.pinv(both) @ data
-                miss = np.abs(both @ q - data).max()
-                if miss > _TOLERANCE * max(1.0, np.abs(data).max()):
-                    raise ValueError(f"the data on {pair} disagree by {miss:.3g} at their corner {_point(x[k])}; "
-                                     f"make them equal there")
-                verdict = SHARED
-            else:
-                raise ValueError(f"the rows of {pair} are linearly dependent at their corner {_point(x[k])}; "
-                                 f"state conditions there that are either the same or independent")
-    return verdict
+def _check_corners(probe, of_piece, pieces, touching, bound, domain, start) -> None:
+    """Where pieces meet, some state must satisfy the conditions of all of them, for every time."""
+    done: set[tuple] = set()
+    for i, j in zip(*np.nonzero(np.triu(touching))):
+        for point in touching_points(pieces[i], pieces[j], domain):
+            near = [int(k) for k in np.flatnonzero(touching[i] | touching[j])
+                    if np.linalg.norm(np.asarray(pieces[k].closest(jnp.asarray(point))) - point) < 1e-7 * domain.size]
+            meeting = tuple(sorted({int(i), int(j), *near}))
+            where = (meeting, *np.round(point / domain.size, 7))
+            if where not in done:
+                done.add(where)
+                _check_corner(probe, of_piece, pieces, meeting, bound, point, start)
+
+
+def _check_corner(probe, of_piece, pieces, meeting, bound, point, start) -> None:
+    names = " and ".join(dict.fromkeys(f"'{pieces[k].name}'" for k in meeting))
+    times = [None] if probe.time is None else [*np.linspace(probe.time[0], probe.time[1], 4)]
+    x = np.concatenate([probe.at(point[None], time) for time in times])
+    parts = []
+    for k in meeting:
+        normal = np.asarray(pieces[k].normal(jnp.asarray(point)))
+        parts.append(probe.rows(of_piece[k], x, np.broadcast_to(normal, (len(x), len(normal)))))
+    early = np.concatenate([bound[k, : a.shape[1]] for k, (a, _) in zip(meeting, parts)])
+    everything = np.concatenate([a for a, _ in parts], axis=1)
+    data = np.concatenate([g for _, g in parts], axis=1)
+    free = np.eye(everything.shape[2])
+    if start:
+        a0 = probe.initial_rows(start, point[None])[0][0]
+        free = free - np.linalg.pinv(a0) @ a0
+    for at, a, g in zip(x, everything, data):
+        size = np.linalg.norm(a, axis=1)
+        a, g = a / size[:, None], g / size
+        # What the corrections of free rows cannot reach must follow from the rows that the start fixes.
+        for rows, reach in ((early, np.eye(len(free))), (~early, free)):
+            z = _left_null(a[rows] @ reach)
+            known = a[early] if rows is not early else a[:0]
+            y = z @ a[rows] @ np.linalg.pinv(known) if len(known) else np.zeros((len(z), 0))
+            rest = np.abs(z @ a[rows] - (y @ known if len(known) else 0)).max(initial=0.0)
+            if rest > 1e-6:
+                raise ValueError(f"the conditions on {names} and the initial condition are linearly dependent at their "
+                                 f"corner {_point(at)}; state them so that each row adds something")
+            miss = np.abs(z @ g[rows] - (y @ g[early] if len(known) else 0)).max(initial=0.0)
+            if miss > _TOLERANCE * max(1.0, np.abs(g).max()):
+                worst = np.linalg.lstsq(a, g, rcond=1e-8)[0]
+                gap = max(miss, float(np.abs((a @ worst - g) * size).max()) * 2)
+                raise ValueError(f"the data on {names} disagree by {gap:.3g} at their corner {_point(at)}; "
+                                 f"make them equal there")
+
+
+def _left_null(a: np.ndarray) -> np.ndarray:
+    """Unit vectors z with z a = 0, (k, rows)."""
+    if not a.size:
+        return np.zeros((0, len(a)))
+    u, s, _ = np.linalg.svd(a)
+    rank = int((s > 1e-6).sum())
+    return u[:, rank:].T
 
 
 def _point(x) -> str:

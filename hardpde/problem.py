@@ -26,6 +26,9 @@ class Hints:
     root_time: give it √t (data that jump at t = 0 make the solution behave like √t).
     ramp: "linear" or "root": the initial condition is built in as f + r(t) N with r = t or √t (scaled).
     collar: width of the boundary layer in which the ansatz corrects the network: one number, or by name.
+    sharp: corners where the solution is singular; collars shrink to nothing there.
+    outputs: a function of the point that returns a matrix (components of the state, network outputs): the
+    network's part of the state is this matrix times its outputs, e.g. factors that are singular at a corner.
     near: fraction of the points drawn near the boundaries; early: fraction of them graded towards the start.
     scale: factors of the residuals, a function of the point: one number for each equation
     (the user's equations first, then those of the gradient fields).
@@ -36,6 +39,8 @@ class Hints:
     root_time: bool | None = None
     ramp: str = "linear"
     collar: float | dict[str, float] | None = None
+    sharp: Sequence[Sequence[float]] = ()
+    outputs: Callable[[Array], Any] | None = None
     near: float = 0.4
     early: float = 0.5
     scale: Callable[[Array], Any] | None = None
@@ -90,7 +95,8 @@ class Problem:
 
     @cached_property
     def layout(self) -> Layout:
-        return arrange(self.domain, self.schema, self.conditions, self.time, self.hints.collar)
+        return arrange(self.domain, self.schema, self.conditions, self.time, self.hints.collar,
+                       self.hints.sharp)
 
     @cached_property
     def boundaries(self) -> dict[str, Any]:
@@ -184,12 +190,12 @@ class Problem:
             x = self._points(key, 64)
             q = jax.random.normal(key, (schema.size,))
             dq = jax.random.normal(key, (schema.coordinates, schema.size))
-            inputs = [] if self.hints.inputs is None else jax.vmap(self.hints.inputs)(x)
+            hints = [jax.vmap(hint)(x) for hint in (self.hints.inputs, self.hints.outputs) if hint is not None]
             return jax.vmap(
-                lambda x: _vector(self.residual(x, schema.state(q), schema.derivatives(dq))))(x), inputs
+                lambda x: _vector(self.residual(x, schema.state(q), schema.derivatives(dq))))(x), hints
 
         try:
-            values, inputs = jax.tree.map(np.asarray, evaluate(jax.random.key(4)))
+            values, hints = jax.tree.map(np.asarray, evaluate(jax.random.key(4)))
         except ValueError as error:
             raise ValueError(f"residual: {_first_line(error)}") from None
         except Exception as error:
@@ -200,8 +206,11 @@ class Problem:
                              f"if that is meant")
         if not np.isfinite(values).all():
             raise ValueError("residual is not a finite number at points inside the domain; check its data for NaN")
-        if not all(np.isfinite(part).all() for part in jax.tree.leaves(inputs)):
-            raise ValueError("the extra inputs are not finite inside the domain; check the hint inputs")
+        if not all(np.isfinite(part).all() for part in jax.tree.leaves(hints)):
+            raise ValueError("the hints inputs or outputs are not finite inside the domain; check them for NaN")
+        if self.hints.outputs is not None and (hints[-1].ndim != 3 or hints[-1].shape[1] != schema.size):
+            raise ValueError(f"the hint outputs returns an array of shape {hints[-1].shape[1:]}; it must be a matrix "
+                             f"with {schema.size} rows, one for each component of the state")
 
     def _points(self, key: Array, n: int) -> Array:
         points = self.domain.sample(key, n)

@@ -122,12 +122,18 @@ MISTAKES = {
         (lambda: one(robin("l", "u", a=float("nan"), b=1.0)),
          "'l'.*not a finite number.*coefficients"),
     # corners
-    "dependent rows at a corner":
-        (lambda: square(dirichlet("left", "u"), Condition("bottom", lambda q, x, n: (q.u, q.grad_u @ n))),
-         r"'left' and 'bottom' are linearly dependent at their corner \(0, 0\)"),
+    "partly dependent rows with other data at a corner":
+        (lambda: square(dirichlet("left", "u"), Condition("bottom", lambda q, x, n: (q.u, q.grad_u @ n), (2.0, 0.0))),
+         r"'left' and 'bottom' disagree by 2.* at their corner \(0, 0\)"),
     "incompatible data at a corner":
         (lambda: square(dirichlet("left", "u", 0.0), dirichlet("bottom", "u", 1.0)),
-         r"'left' and 'bottom' disagree by 0.5.* at their corner \(0, 0\)"),
+         r"'left' and 'bottom' disagree by 1.* at their corner \(0, 0\)"),
+    "a sharp corner that is none":
+        (lambda: square(dirichlet("left", "u"), dirichlet("bottom", "u"), hints=Hints(sharp=[(0.5, 0.5)])),
+         r"\(0.5, 0.5\) is stated as a sharp corner, and no two pieces"),
+    "outputs of a wrong shape":
+        (lambda: square(dirichlet("left", "u"), dirichlet("bottom", "u"), hints=Hints(outputs=lambda x: jnp.ones((2, 3)))),
+         r"outputs returns an array of shape \(2, 3\).*3 rows"),
     # time
     "time reversed": (lambda: state(time=(1.0, 0.0)), r"time is \(1.0, 0.0\).*start < end"),
     "time of one number": (lambda: state(time=(1.0,)), "time is .*start < end"),
@@ -160,7 +166,7 @@ MISTAKES = {
     "near": (lambda: Hints(near=1.2), "hint near is 1.2.*between 0 and 1"),
     "early": (lambda: Hints(early=-0.1), "hint early is -0.1.*between 0 and 1"),
     "inputs not finite":
-        (lambda: bare(hints=Hints(inputs=lambda x: jnp.log(-x))), "extra inputs are not finite.*hint inputs"),
+        (lambda: bare(hints=Hints(inputs=lambda x: jnp.log(-x))), "inputs or outputs are not finite"),
     # geometry
     "holes that overlap":
         (lambda: state(SQUARE - Ball((0.3, 0.5), 0.15, "a") - Ball((0.5, 0.5), 0.15, "b"), [], free=[*SIDES, "a", "b"]),

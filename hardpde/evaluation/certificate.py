@@ -53,7 +53,7 @@ def boundary_points(problem: Problem, name: str, points: int) -> tuple[np.ndarra
     x, n = sample(jax.random.key(12))
     layout = problem.layout
     corners, normals = [np.asarray(x)], [np.asarray(n)]
-    for i, j in zip(*np.nonzero(layout.related)):
+    for i, j in zip(*np.nonzero(layout.touching)):
         if layout.pieces[i].name == name:
             c = touching_points(layout.pieces[i], layout.pieces[j], problem.domain)
             corners.append(c)

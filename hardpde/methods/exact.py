@@ -26,7 +26,11 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
     inputs = standard_inputs(problem)
     ansatz = Exact(problem, inputs)
     size = jax.eval_shape(inputs, jnp.zeros(problem.schema.coordinates)).shape[0]
-    sizes = [size, *[width] * depth, problem.schema.size]
+    outputs = problem.hints.outputs
+    number = problem.schema.size
+    if outputs is not None:
+        number = jax.eval_shape(outputs, jnp.zeros(problem.schema.coordinates)).shape[1]
+    sizes = [size, *[width] * depth, number]
     scale = residual_scale(problem)
     chunks = default_chunks(points, chunk, 512)
     candidates = graded if sampling == "graded" else uniform
