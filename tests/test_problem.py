@@ -132,7 +132,8 @@ MISTAKES = {
         (lambda: square(dirichlet("left", "u"), dirichlet("bottom", "u"), hints=Hints(sharp=[(0.5, 0.5)])),
          r"\(0.5, 0.5\) is stated as a sharp corner, and no two pieces"),
     "outputs of a wrong shape":
-        (lambda: square(dirichlet("left", "u"), dirichlet("bottom", "u"), hints=Hints(outputs=lambda x: jnp.ones((2, 3)))),
+        (lambda: square(dirichlet("left", "u"), dirichlet("bottom", "u"),
+                        hints=Hints(outputs=lambda x: jnp.ones((2, 3)))),
          r"outputs returns an array of shape \(2, 3\).*3 rows"),
     # time
     "time reversed": (lambda: state(time=(1.0, 0.0)), r"time is \(1.0, 0.0\).*start < end"),
