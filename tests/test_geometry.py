@@ -2,13 +2,14 @@
 
 import math
 from functools import cache
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import hardpde  # noqa: F401  (switches float64 on)
+import hardpde
 from hardpde.geometry import (
     Ball,
     Box,
@@ -16,7 +17,9 @@ from hardpde.geometry import (
     Face,
     Intersection,
     Interval,
+    Loop,
     Polygon,
+    Segment,
     Spline,
     TimeSlice,
     Union,
@@ -66,6 +69,8 @@ STAR = Polygon(ARROW, "star")
 ELLIPSE = Spline(ellipse(), "ellipse")
 FOIL = Spline(naca_loop(blunt=True), "foil", corners=(0, 58))
 DROP = Spline(naca_loop()[:-1], "drop", corners=(0,))
+W1015 = Path(hardpde.__file__).parent / "problems" / "data" / "w1015.dat"
+FITTED = airfoil(W1015, "fitted", smooth="fit")
 
 PRIMITIVES = {
     "interval": Interval(-1.0, 2.0),
@@ -77,12 +82,14 @@ PRIMITIVES = {
     "polygon": STAR,
     "spline": ELLIPSE,
     "foil": FOIL,
+    "fitted": FITTED,
 }
 COMPOUNDS = {
     "pack": Box((0.0, 0.0), (4.0, 2.0), "wall") - Ball((1.0, 1.0), 0.5, "one") - Ball((3.0, 1.0), 0.4, "two"),
     "ell": Box((0.0, 0.0), (2.0, 1.0), "low") | Box((0.0, 0.0), (1.0, 2.0), "high"),
     "lens": Ball((0.0, 0.0), 1.0, "left") & Ball((1.0, 0.0), 1.0, "right"),
     "channel": Box((-1.0, -1.0), (3.0, 1.0), "wall", {"left": "inlet", "right": "outlet"}) - FOIL,
+    "tunnel": Box((-2.0, -2.0), (6.0, 2.0), "wall", {"left": "inlet", "right": "outlet"}) - FITTED,
     "half": (Box((-2.0, -2.0), (2.0, 2.0), "wide") - Ball((0.0, 0.0), 0.8, "bump"))
     & Box((-1.5, 0.0), (1.5, 1.5), "cut"),
     "cube": Box((0.0,) * 3, (1.0,) * 3, "cube") - Ball((0.5,) * 3, 0.3, "core"),
@@ -197,7 +204,7 @@ def test_closest_points(name):
         assert np.all(distance <= np.linalg.norm(x[:, None] - samples[None], axis=-1).min(axis=1) + 1e-9)
 
 
-@pytest.mark.parametrize("name", ["box2", "ball2", "ball5", "polygon", "spline", "foil", "drop", "pack"])
+@pytest.mark.parametrize("name", ["box2", "ball2", "ball5", "polygon", "spline", "foil", "fitted", "drop", "pack"])
 def test_closest_jacobian_agrees_with_finite_differences(name):
     shape = (SHAPES | {"drop": DROP})[name]
     x = around(shape)
@@ -214,8 +221,8 @@ def test_closest_jacobian_agrees_with_finite_differences(name):
         assert np.mean(error / scale < 1e-4) > 0.96
 
 
-def test_spline_closest_has_exact_second_derivatives():
-    piece = Spline(ellipse(n=16), "e").pieces[0]
+@pytest.mark.parametrize("piece", [Spline(ellipse(n=16), "e").pieces[0], FITTED.pieces[0]])
+def test_spline_closest_has_exact_second_derivatives(piece):
     x, v, h = jnp.array([0.9, 0.6]), jnp.array([0.3, -0.8]), 1e-5
     first = jax.jit(jax.jacfwd(piece.closest))
     second = jax.jit(jax.jacfwd(jax.jacfwd(piece.closest)))(x) @ v
@@ -492,6 +499,126 @@ def test_malformed_airfoil_files(tmp_path):
         assert "bad.dat, line" in str(caught.value)
 
 
+# -- the fitted airfoil -----------------------------------------------------------------------------
+
+
+def test_fitted_airfoil_stays_close_to_its_points_and_is_symmetric():
+    _, points = read_airfoil(W1015)
+    assert np.max(each(FITTED.boundaries["fitted"].distance)(points)) < 5e-5
+    arc, base = FITTED.pieces
+    assert arc.kind.degree == 5 and isinstance(base.kind, Segment)
+    curve = arc.kind.polynomial(arc.params)
+    np.testing.assert_allclose(curve(curve.x[[0, -1]]), [[1, 0.000833], [1, -0.000833]], atol=1e-15)
+    s = np.linspace(-1, 1, 777)
+    np.testing.assert_allclose(curve(s), curve(-s) * [1, -1], atol=1e-14)
+    assert FITTED.measure == pytest.approx(airfoil(W1015).measure, rel=1e-4)
+    assert arc.measure == pytest.approx(airfoil(W1015).pieces[0].measure, rel=1e-4)
+    assert FITTED == airfoil(W1015, "fitted", smooth="fit") and len({FITTED, airfoil(W1015, smooth="fit")}) == 2
+
+
+def test_fitted_airfoil_is_four_times_continuously_differentiable():
+    arc = FITTED.pieces[0]
+    curve = arc.kind.polynomial(arc.params)
+    width = np.diff(curve.x)[:-1, None]
+    for order in range(5):
+        d = curve.derivative(order).c
+        left = sum(c[:-1] * width**k for k, c in enumerate(d[::-1]))
+        np.testing.assert_allclose(left, d[-1, 1:], rtol=1e-9, atol=1e-9)
+
+
+def test_fitted_airfoil_closest_points_beat_a_fine_search():
+    arc = FITTED.pieces[0]
+    fine = arc.kind.polynomial(arc.params)(np.linspace(-1, 1, 20001))
+    x = np.random.default_rng(0).uniform((-0.5, -0.5), (1.5, 0.5), (500, 2))
+    distance = np.asarray(each(arc.distance)(x))
+    brute = np.array([np.sqrt(np.min(np.sum((fine - y) ** 2, axis=1))) for y in x])
+    assert np.all(distance <= brute + 1e-12) and np.all(distance >= brute - 1e-6)
+
+
+@pytest.mark.parametrize("points", [80])
+def test_a_sharp_trailing_edge_is_fitted_as_one_arc(tmp_path, points):
+    shape = airfoil(write(tmp_path / "sharp.dat", "sharp", naca_loop(n=points)), "wing", smooth="fit")
+    (arc,) = shape.pieces
+    curve = arc.kind.polynomial(arc.params)
+    np.testing.assert_allclose(curve(curve.x[[0, -1]]), [[1, 0], [1, 0]], atol=1e-15)
+    assert shape.measure == pytest.approx(0.081706, rel=1e-4)
+    sdf = each(shape.sdf)(jnp.array([[0.5, 0.0], [1.001, 0.0], [0.99, 0.0], [0.9, 0.02], [-1e-3, 0.0], [1e-3, 0.0]]))
+    np.testing.assert_array_equal(np.sign(sdf), [-1, 1, -1, 1, 1, -1])
+    domain = Box((-1.0, -1.0), (2.0, 1.0), "wall") - shape
+    check_shape(domain)
+    assert domain.survival[-1] == 1.0
+    y = domain.boundaries["wing"].sample(key(), 200)
+    assert np.all(each(domain.sdf)(y + 1e-5 * each(domain.boundaries["wing"].normal)(y)) > 0)
+
+
+def test_a_cambered_airfoil_is_fitted(tmp_path):
+    loop = naca_loop(n=80, blunt=True)
+    loop[:, 1] += 0.08 * loop[:, 0] * (1 - loop[:, 0])
+    shape = airfoil(write(tmp_path / "cambered.dat", "cambered", loop), smooth="fit")
+    assert np.max(each(shape.boundaries["airfoil"].distance)(jnp.asarray(loop))) < 5e-5
+
+
+def test_fits_that_fail_say_so(tmp_path):
+    rng = np.random.default_rng(0)
+    rough = naca_loop(n=80, blunt=True) + np.stack([np.zeros(159), rng.normal(0, 3e-4, 159)], axis=1)
+    back = naca_loop(n=80, blunt=True)
+    back[[30, 31]] = back[[31, 30]]
+    cases = {"misses": rough, "turn back": back, "at least 36 points": naca_loop(n=15)}
+    for message, rows in cases.items():
+        path = write(tmp_path / "wing.dat", "wing", rows)
+        with pytest.raises(ValueError, match=f"wing.dat: .*{message}"):
+            airfoil(path, smooth="fit")
+    with pytest.raises(ValueError, match="choose True, False or 'fit'"):
+        airfoil(W1015, smooth="fitted")
+
+
+# -- curvature --------------------------------------------------------------------------------------
+
+
+def test_curvature_of_discs_holes_and_straight_pieces():
+    disc = Ball((0.3, 0.1), 0.5, "disc")
+    x = jnp.array([0.9, 0.4])
+    assert disc.boundaries["disc"].curvature(x) == pytest.approx(-2.0)
+    domain = Box((-2.0, -2.0), (2.0, 2.0), "wall") - disc
+    assert domain.boundaries["disc"].curvature(x) == pytest.approx(2.0)
+    assert domain.boundaries["disc"].pieces[0].curvature(x) == pytest.approx(2.0)
+    assert domain.boundaries["wall"].curvature(x) == 0
+    assert STAR.boundaries["star"].curvature(x) == 0
+    np.testing.assert_array_equal(jax.jacfwd(domain.boundaries["disc"].curvature)(x), [0, 0])
+
+
+@pytest.mark.parametrize("shape", [ELLIPSE, COMPOUNDS["tunnel"]])
+def test_curvature_is_that_of_the_normal(shape):
+    boundary = shape.boundaries["ellipse" if shape is ELLIPSE else "fitted"]
+    y = np.asarray(boundary.sample(key(), 300))
+    y = y[np.abs(y[:, 0] - 1) > 0.01]  # the corners of the trailing edge
+    n = np.asarray(each(boundary.normal)(y))
+    t = np.stack([-n[:, 1], n[:, 0]], axis=1)
+    along = np.einsum("nij,nj->ni", each(jax.jacfwd(boundary.normal))(y), t)
+    k = np.asarray(each(boundary.curvature)(y))
+    np.testing.assert_allclose(k, -np.sum(along * t, axis=1), rtol=1e-7, atol=1e-7)
+    h = 1e-5
+    feet = np.stack([each(boundary.closest)(y + step * t) for step in (-h, 0.0, h)])
+    second = (feet[2] - 2 * feet[1] + feet[0]) / h**2
+    np.testing.assert_allclose(k, np.sum(second * n, axis=1), rtol=1e-3, atol=1e-3)
+    change = np.sum(np.asarray(each(jax.jacfwd(boundary.curvature))(y)) * t, axis=1)
+    ends = [np.asarray(each(boundary.curvature)(y + step * t)) for step in (-h, h)]
+    close = np.abs(change - (ends[1] - ends[0]) / (2 * h)) < 1e-3 * (1 + np.abs(change))
+    assert np.mean(close) > (0.99 if shape is not ELLIPSE else 0.98)  # a cubic's bends break at its knots
+
+
+def test_curvature_signs_of_the_airfoil():
+    x = jnp.array([[-0.1, 0.0], [0.3, 0.3], [0.3, -0.3]])
+    assert np.all(each(FITTED.boundaries["fitted"].curvature)(x) < 0)
+    assert np.all(each(COMPOUNDS["tunnel"].boundaries["fitted"].curvature)(x) > 0)
+
+
+def test_curvature_in_space_is_refused():
+    for boundary in COMPOUNDS["cube"].boundaries.values():
+        with pytest.raises(ValueError, match="plane boundaries only, and this one is in 3-D"):
+            boundary.curvature(jnp.zeros(3))
+
+
 # -- errors -----------------------------------------------------------------------------------------
 
 BIG = Box((-3.0, -3.0), (3.0, 3.0), "case")
@@ -503,6 +630,9 @@ CONSTRUCTIONS = {
     "one entry per edge": lambda: Polygon(SQUARE, names=("a",)),
     r"\(n, 2\) array": lambda: Polygon(((0, 0, 0), (1, 0, 0), (1, 1, 0))),
     "crosses itself": lambda: Spline(((0, 0), (1, 1), (2, 0), (2, 1), (1, 0), (0, 1))),
+    "made of arcs and segments": lambda: Loop(()),
+    "a gap between": lambda: Loop(((Segment(), (0, 0, 1, 0)), (Segment(), (1, 1, 0, 0)))),
+    "runs clockwise": lambda: Loop(tuple((Segment(), (*SQUARE[i], *SQUARE[i - 1])) for i in (0, 3, 2, 1))),
     "corners of a Spline": lambda: Spline(SQUARE, corners=(7,)),
     "points of a Spline must be finite": lambda: Spline(((0, 0), (1, np.nan), (2, 0))),
     "corners of a Box must be finite": lambda: Box((0, np.inf), (1, 1)),

@@ -6,7 +6,8 @@ from .csg import Difference, Intersection, Union
 from .distance import distances, gap_matrix, stack, touching_points
 from .files import airfoil, read_airfoil
 from .kinds import Arc, Face, Segment, Sphere
-from .shapes import Ball, Box, Interval, Polygon, Spline
+from .outlines import Loop, Spline
+from .shapes import Ball, Box, Interval, Polygon
 
 __all__ = [
     "Arc",
@@ -18,6 +19,7 @@ __all__ = [
     "Intersection",
     "Interval",
     "Kind",
+    "Loop",
     "Piece",
     "Polygon",
     "Segment",

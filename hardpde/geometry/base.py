@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .sampling import allocate, check_survival, redraw_until
-from .stacking import distances, feet, normals, place, safe_norm
+from .stacking import curvatures, distances, feet, normals, place, safe_norm
 
 Bounds = tuple[tuple[float, ...], tuple[float, ...]]
 
@@ -47,6 +47,15 @@ class Kind(ABC):
     @abstractmethod
     def reach(self, p: tuple[float, ...], inside: bool) -> float:
         """How far from the piece, on the solid's inner or outer side, closest points stay unique."""
+
+    def curvature(self, p: jax.Array, foot: jax.Array) -> jax.Array:
+        """Signed curvature n.dt/ds of a plane piece at one of its points, with the solid's n; 0 if it is straight.
+
+        t is n turned by +90 degrees and s the arc length along t, so a disc of radius R has -1/R.
+        """
+        if self.dim != 2:
+            raise ValueError(f"curvature is a number for plane boundaries only, and this one is in {self.dim}-D")
+        return jnp.zeros(())
 
     def sample(self, p: jax.Array, key: jax.Array, n: int) -> jax.Array:
         """n points (n, d), uniform by measure."""
@@ -84,6 +93,11 @@ class Piece:
         """Outward unit normal (d,) of the domain at a point of the piece."""
         n = self.kind.normal(jnp.asarray(self.params), foot)
         return -n if self.flip else n
+
+    def curvature(self, foot: jax.Array) -> jax.Array:
+        """Signed curvature at a point of a plane piece, with the domain's normal (see Boundary.curvature)."""
+        k = self.kind.curvature(jnp.asarray(self.params), foot)
+        return -k if self.flip else k
 
     def sample(self, key: jax.Array, n: int) -> jax.Array:
         """n points (n, d), uniform on the whole piece (surviving or not)."""
@@ -201,6 +215,15 @@ class Boundary:
         """Outward unit normal (d,) at the closest point."""
         points, k = self._nearest(x)
         return normals(self.pieces, points)[k]
+
+    def curvature(self, x: jax.Array) -> jax.Array:
+        """Signed curvature of a plane boundary at the closest point: k = n.dt/ds = -t.dn/ds.
+
+        n is the domain's outward normal, t = (-n_y, n_x) is n turned by +90 degrees and s the arc length along t:
+        -1/R where the domain is a disc of radius R, +1/R on a round hole in it, 0 on straight pieces.
+        """
+        points, k = self._nearest(x)
+        return curvatures(self.pieces, points)[k]
 
     @partial(jax.jit, static_argnums=(0, 2))
     def sample(self, key: jax.Array, n: int) -> jax.Array:

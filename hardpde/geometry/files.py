@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from .base import Shape
+from .fitting import fit_airfoil
+from .outlines import Loop, Spline
 from .planar import signed_area
-from .shapes import Polygon, Spline
+from .shapes import Polygon
 
 Row = tuple[int, float, float]
 
@@ -24,12 +26,22 @@ def read_airfoil(path: str | Path) -> tuple[str, np.ndarray]:
     return name, points
 
 
-def airfoil(path: str | Path, name: str = "airfoil", smooth: bool = True) -> Shape:
-    """The solid of an airfoil file: a Spline with corners at the trailing edge, or a Polygon.
+def airfoil(path: str | Path, name: str = "airfoil", smooth: bool | str = True) -> Shape:
+    """The solid of an airfoil file.
 
+    smooth=True: a cubic Spline through every point; False: a Polygon; "fit": a quintic spline fitted to the points,
+    C4 round the nose and symmetric if the points are, which has a smooth curvature.
     A blunt trailing edge has two corners and a straight piece between them, a sharp one has one corner.
     """
-    _, points, blunt = _load(Path(path))
+    path = Path(path)
+    _, points, blunt = _load(path)
+    if smooth == "fit":
+        try:
+            return Loop(fit_airfoil(points, blunt), name)
+        except ValueError as error:
+            raise ValueError(f"{path.name}: {error}") from None
+    if not isinstance(smooth, bool):
+        raise ValueError(f"smooth is {smooth!r}; choose True, False or 'fit'")
     outline = tuple((float(x), float(y)) for x, y in points)
     if not smooth:
         return Polygon(outline, name)

@@ -73,6 +73,9 @@ class Sphere(Kind):
     def normal(self, p: jax.Array, foot: jax.Array) -> jax.Array:
         return direction(foot[: self.d] - p[: self.d])
 
+    def curvature(self, p: jax.Array, foot: jax.Array) -> jax.Array:
+        return super().curvature(p, foot) - 1 / p[self.d]
+
     def place(self, p: jax.Array, u: jax.Array) -> jax.Array:
         if self.d == 2:
             angle = 2 * jnp.pi * u[0]
@@ -116,13 +119,14 @@ class Segment(Kind):
 
 @dataclass(frozen=True)
 class Arc(Kind):
-    """Piecewise cubic plane curve, counter-clockwise: p = (knots (m+1,), coefficients (4, m, 2)) flattened.
+    """Piecewise polynomial plane curve, counter-clockwise, with m intervals.
 
-    Coefficients stand as in scipy's PPoly, highest power first.
+    p = (knots (m+1,), coefficients (degree+1, m, 2)) flattened, as in scipy's PPoly: highest power first.
     """
 
     intervals: int
     closed: bool
+    degree: int = 3
 
     @property
     def dim(self) -> int:
@@ -136,12 +140,15 @@ class Arc(Kind):
     def curve(self, p: jax.Array, s: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Position, velocity and acceleration, (2,) each, at the parameter s."""
         m = self.intervals
-        knots, c = p[: m + 1], p[m + 1 :].reshape(4, m, 2)
+        knots, c = p[: m + 1], p[m + 1 :].reshape(self.degree + 1, m, 2)
         if self.closed:
             s = knots[0] + jnp.mod(s - knots[0], knots[m] - knots[0])
         i = jnp.clip(jnp.searchsorted(knots, lax.stop_gradient(s), side="right") - 1, 0, m - 1)
-        h, (a3, a2, a1, a0) = s - knots[i], c[:, i]
-        return ((a3 * h + a2) * h + a1) * h + a0, (3 * a3 * h + 2 * a2) * h + a1, 6 * a3 * h + 2 * a2
+        h, powers = s - knots[i], c[:, i]
+        y = v = a = jnp.zeros_like(powers[0])
+        for k in range(self.degree + 1):  # Horner's rule, differentiated twice
+            y, v, a = y * h + powers[k], v * h + y, a * h + 2 * v
+        return y, v, a
 
     def table(self, p: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Fine parameters (k,) and their points (k, 2), the end of the curve included."""
@@ -182,6 +189,11 @@ class Arc(Kind):
         return direction(jnp.stack([v[1], -v[0]]))
 
     @partial(jax.jit, static_argnums=0)
+    def curvature(self, p: jax.Array, foot: jax.Array) -> jax.Array:
+        _, v, a = self.curve(p, self.parameter(p, foot))
+        return (v[1] * a[0] - v[0] * a[1]) / safe_norm(v) ** 3
+
+    @partial(jax.jit, static_argnums=0)
     def place(self, p: jax.Array, u: jax.Array) -> jax.Array:
         s, points = self.table(p)
         length = jnp.append(0.0, jnp.cumsum(safe_norm(jnp.diff(points, axis=0))))
@@ -190,10 +202,10 @@ class Arc(Kind):
     def polynomial(self, p: tuple[float, ...]) -> PPoly:
         """The curve as a scipy object."""
         m = self.intervals
-        return PPoly(np.array(p[m + 1 :]).reshape(4, m, 2), np.array(p[: m + 1]))
+        return PPoly(np.array(p[m + 1 :]).reshape(self.degree + 1, m, 2), np.array(p[: m + 1]))
 
     def measure(self, p: tuple[float, ...]) -> float:
-        nodes, weights = np.polynomial.legendre.leggauss(8)
+        nodes, weights = np.polynomial.legendre.leggauss(16)
         knots = np.array(p[: self.intervals + 1])
         half = np.diff(knots) / 2
         s = knots[:-1, None] + half[:, None] * (1 + nodes)

@@ -1,20 +1,18 @@
-"""The primitives: Box and Ball in any dimension, Interval, Polygon, Spline."""
+"""The straight and round primitives: Box and Ball in any dimension, Interval, Polygon."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import pairwise
+from functools import cached_property
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.interpolate import CubicSpline
 
 from .base import Bounds, Piece, Shape
-from .kinds import Arc, Face, Segment, Sphere
+from .kinds import Face, Segment, Sphere
 from .planar import crossing_edges, signed_area, winds
 from .sampling import rejection_sample
 from .stacking import safe_norm
@@ -54,14 +52,14 @@ class Primitive(Shape):
         return jnp.asarray(True)
 
 
-def _finite(values: object, what: str) -> np.ndarray:
+def finite(values: object, what: str) -> np.ndarray:
     array = np.asarray(values, dtype=float)
     if not np.all(np.isfinite(array)):
         raise ValueError(f"{what} must be finite numbers, got {array.tolist()}")
     return array
 
 
-def _floats(array: np.ndarray) -> tuple[float, ...]:
+def floats(array: np.ndarray) -> tuple[float, ...]:
     return tuple(float(v) for v in np.ravel(array))
 
 
@@ -103,21 +101,21 @@ class Box(Primitive):
     sides: Mapping[str, str] | tuple[tuple[str, str], ...] | None = None
 
     def __post_init__(self) -> None:
-        lo, hi = (np.atleast_1d(_finite(v, "the corners of a Box")) for v in (self.lo, self.hi))
+        lo, hi = (np.atleast_1d(finite(v, "the corners of a Box")) for v in (self.lo, self.hi))
         if lo.shape != hi.shape or lo.ndim != 1:
             raise ValueError(
                 f"the corners of a Box must have equally many coordinates, got {self.lo} and {self.hi}"
             )
         if not np.all(lo < hi):
-            raise ValueError(f"a Box needs lo < hi on every axis, got lo={_floats(lo)}, hi={_floats(hi)}")
+            raise ValueError(f"a Box needs lo < hi on every axis, got lo={floats(lo)}, hi={floats(hi)}")
         sides = tuple(dict(self.sides or {}).items())
         known = [*(s for s, k in SIDES.items() if int(k[1:]) < len(lo))]
         known += [sign + str(k) for k in range(len(lo)) for sign in "-+"]
         for side, _ in sides:
             if side not in known:
                 raise ValueError(f"a Box in {len(lo)}-D has no side {side!r}; choose from {', '.join(known)}")
-        object.__setattr__(self, "lo", _floats(lo))
-        object.__setattr__(self, "hi", _floats(hi))
+        object.__setattr__(self, "lo", floats(lo))
+        object.__setattr__(self, "hi", floats(hi))
         object.__setattr__(self, "sides", sides)
 
     @property
@@ -183,11 +181,11 @@ class Ball(Primitive):
     name: str = "ball"
 
     def __post_init__(self) -> None:
-        center = np.atleast_1d(_finite(self.center, "the center of a Ball"))
-        radius = float(_finite(self.radius, "the radius of a Ball"))
+        center = np.atleast_1d(finite(self.center, "the center of a Ball"))
+        radius = float(finite(self.radius, "the radius of a Ball"))
         if radius <= 0:
             raise ValueError(f"a Ball needs radius > 0, got {radius}")
-        object.__setattr__(self, "center", _floats(center))
+        object.__setattr__(self, "center", floats(center))
         object.__setattr__(self, "radius", radius)
 
     @property
@@ -228,9 +226,9 @@ class Ball(Primitive):
         return math.pi ** (self.dim / 2) / math.gamma(self.dim / 2 + 1) * self.radius**self.dim
 
 
-def _outline(points: object, what: str) -> np.ndarray:
+def check_outline(points: object, what: str) -> np.ndarray:
     """Points (n, 2) of a closed curve, checked."""
-    array = _finite(points, f"the points of a {what}")
+    array = finite(points, f"the points of a {what}")
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(f"the points of a {what} must be an (n, 2) array, got shape {array.shape}")
     if len(array) < 3:
@@ -240,12 +238,12 @@ def _outline(points: object, what: str) -> np.ndarray:
         i = int(np.argmin(gap))
         j = (i + 1) % len(array)
         raise ValueError(
-            f"points {i} and {j} of a {what} coincide at {_floats(array[i])}; remove one of them"
+            f"points {i} and {j} of a {what} coincide at {floats(array[i])}; remove one of them"
         )
     return array
 
 
-def _pairs(array: np.ndarray) -> tuple[tuple[float, float], ...]:
+def pairs(array: np.ndarray) -> tuple[tuple[float, float], ...]:
     return tuple((float(x), float(y)) for x, y in array)
 
 
@@ -261,7 +259,7 @@ class Polygon(Primitive):
     names: tuple[str, ...] | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        points = _outline(self.points, "Polygon")
+        points = check_outline(self.points, "Polygon")
         names = tuple(self.names) if self.names is not None else (self.name,) * len(points)
         if len(names) != len(points):
             raise ValueError(
@@ -277,7 +275,7 @@ class Polygon(Primitive):
         if signed_area(points) < 0:
             points = points[::-1]
             names = (*names[-2::-1], names[-1])
-        object.__setattr__(self, "points", _pairs(points))
+        object.__setattr__(self, "points", pairs(points))
         object.__setattr__(self, "names", names)
 
     @property
@@ -287,7 +285,7 @@ class Polygon(Primitive):
     @property
     def bounds(self) -> Bounds:
         array = np.array(self.points)
-        return _floats(array.min(axis=0)), _floats(array.max(axis=0))
+        return floats(array.min(axis=0)), floats(array.max(axis=0))
 
     @property
     def family(self) -> Hashable:
@@ -315,138 +313,3 @@ class Polygon(Primitive):
     @property
     def measure(self) -> float:
         return signed_area(np.array(self.points))
-
-
-@dataclass(frozen=True)
-class Spline(Primitive):
-    """The inside of a closed curve through points (n, 2): a cubic spline in chord length, C2.
-
-    `corners` are indices of points where the tangent may break; each arc between corners is one piece.
-    """
-
-    points: tuple[tuple[float, float], ...]
-    name: str = "spline"
-    corners: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        points = _outline(self.points, "Spline")
-        n = len(points)
-        corners = np.array(sorted(set(self.corners)), dtype=int)
-        if np.any((corners < 0) | (corners >= n)):
-            raise ValueError(f"corners of a Spline with {n} points lie in 0..{n - 1}, got {self.corners}")
-        if signed_area(points) < 0:
-            points, corners = points[::-1], np.sort(n - 1 - corners)
-        object.__setattr__(self, "points", _pairs(points))
-        object.__setattr__(self, "corners", tuple(int(c) for c in corners))
-        crossing = crossing_edges(self.outline)
-        if crossing is not None:
-            x, y = self.outline[crossing[0]]
-            raise ValueError(
-                f"the Spline {self.name!r} crosses itself near ({x:.4g}, {y:.4g}); "
-                "reorder its points, add more of them there, or mark corners"
-            )
-
-    @property
-    def dim(self) -> int:
-        return 2
-
-    @cached_property
-    def bounds(self) -> Bounds:
-        array = np.concatenate([_extremes(p) for p in self.pieces])
-        return _floats(array.min(axis=0)), _floats(array.max(axis=0))
-
-    @cached_property
-    def pieces(self) -> tuple[Piece, ...]:
-        array = np.array(self.points)
-        if not self.corners:
-            return (_arc(np.concatenate([array, array[:1]]), self.name, closed=True),)
-        turned = np.roll(array, -self.corners[0], axis=0)
-        turned = np.concatenate([turned, turned[:1]])
-        cuts = [c - self.corners[0] for c in self.corners] + [len(array)]
-        return tuple(_arc(turned[i : j + 1], self.name, closed=False) for i, j in pairwise(cuts))
-
-    @cached_property
-    def outline(self) -> np.ndarray:
-        """A fine polygon (k, 2) along the curve, counter-clockwise, the corners among its vertices."""
-        return np.concatenate([_fine_points(p)[:-1] for p in self.pieces])
-
-    @partial(jax.jit, static_argnums=0)
-    def sdf(self, x: jax.Array) -> jax.Array:
-        # Near a smooth part the normal tells the side, at a corner the winding of the outline does:
-        # the outline cuts the curve's sagitta off, but never where a corner is the closest point.
-        views = [_view(p, x[:2]) for p in self.pieces]
-        near, height, end = (jnp.stack(parts) for parts in zip(*views))
-        k = jnp.argmin(near)
-        inside = height[k] < 0
-        if self.corners:
-            inside = jnp.where(end[k], winds(jnp.asarray(self.outline), x[:2]), inside)
-        return jnp.where(inside, -near[k], near[k])
-
-    def sample(self, key: jax.Array, n: int) -> jax.Array:
-        return rejection_sample(self, key, n)
-
-    @cached_property
-    def measure(self) -> float:
-        return sum(_swept_area(p) for p in self.pieces)
-
-
-def _arc(points: np.ndarray, name: str, closed: bool) -> Piece:
-    if len(points) == 2:
-        return Piece(Segment(), _floats(points), name)
-    knots = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1)))
-    curve = CubicSpline(knots, points, bc_type="periodic" if closed else "not-a-knot")
-    if len(curve.x) != len(knots):  # three points make one parabola, stored by scipy on fewer knots
-        knots = curve.x
-    params = _floats(knots) + _floats(curve.c)
-    return Piece(Arc(len(knots) - 1, closed), params, name)
-
-
-def _fine_points(piece: Piece, per_interval: int = 8) -> np.ndarray:
-    """Points (k, 2) along a planar piece, both ends included."""
-    if not isinstance(piece.kind, Arc):
-        return np.array(piece.params).reshape(2, 2)
-    m = piece.kind.intervals
-    per_interval = max(per_interval, math.ceil(64 / m))
-    knots = np.array(piece.params[: m + 1])
-    t = np.arange(per_interval) / per_interval
-    s = np.append((knots[:-1, None] + np.diff(knots)[:, None] * t).ravel(), knots[-1])
-    return piece.kind.polynomial(piece.params)(s)
-
-
-def _extremes(piece: Piece) -> np.ndarray:
-    """Points of a planar piece among which are its extremes along the axes."""
-    ends = _fine_points(piece)
-    if not isinstance(piece.kind, Arc):
-        return ends
-    curve = piece.kind.polynomial(piece.params)
-    flat = np.concatenate([np.ravel(r) for r in curve.derivative().roots(extrapolate=False)])
-    return np.concatenate([ends, curve(flat[np.isfinite(flat)])])
-
-
-def _swept_area(piece: Piece) -> float:
-    """Its share of the area, the integral of (x dy - y dx) / 2: Gauss with 4 points is exact for cubics."""
-    if not isinstance(piece.kind, Arc):
-        (a, b), (c, d) = np.array(piece.params).reshape(2, 2)
-        return float(0.5 * (a * d - c * b))
-    nodes, weights = np.polynomial.legendre.leggauss(4)
-    knots = np.array(piece.params[: piece.kind.intervals + 1])
-    half = np.diff(knots) / 2
-    s = knots[:-1, None] + half[:, None] * (1 + nodes)
-    curve = piece.kind.polynomial(piece.params)
-    y, v = curve(s), curve(s, 1)
-    return float(0.5 * np.sum(half[:, None] * weights * (y[..., 0] * v[..., 1] - y[..., 1] * v[..., 0])))
-
-
-def _view(piece: Piece, x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Distance of x (2,), a number with the sign of its side, and whether the foot is an end of the piece."""
-    p = jnp.asarray(piece.params)
-    if isinstance(piece.kind, Arc):
-        s = piece.kind.parameter(p, x)
-        foot, along, _ = piece.kind.curve(p, s)
-        end = jnp.asarray(False) if piece.kind.closed else (s <= p[0]) | (s >= p[piece.kind.intervals])
-    else:
-        foot, along = piece.closest(x), p[2:] - p[:2]
-        t = jnp.dot(x - p[:2], along)
-        end = (t <= 0) | (t >= jnp.dot(along, along))
-    off = x - foot
-    return safe_norm(off), off[0] * along[1] - off[1] * along[0], end

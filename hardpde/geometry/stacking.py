@@ -97,6 +97,13 @@ def normals(pieces: tuple[Piece, ...], points: jax.Array) -> jax.Array:
     return unstack(parts, [g.index for g in groups])
 
 
+def curvatures(pieces: tuple[Piece, ...], points: jax.Array) -> jax.Array:
+    """Signed curvatures of plane pieces, each at its own point (n_pieces, 2): (n_pieces,)."""
+    groups = stack(pieces)
+    parts = [jax.vmap(g.kind.curvature)(jnp.asarray(g.params), points[g.index]) * g.sign for g in groups]
+    return unstack(parts, [g.index for g in groups])
+
+
 def distances(pieces: tuple[Piece, ...], x: jax.Array) -> jax.Array:
     """Distances of one point to all pieces: (n_pieces,)."""
     near = feet(pieces, x)
