@@ -29,13 +29,38 @@ from hardpde.geometry import (  # noqa: E402
     airfoil,
     read_airfoil,
 )
-from hardpde.problem import Hints, Problem  # noqa: E402
+from hardpde.problem import Focus, Hints, Problem  # noqa: E402
 from hardpde.reference import Reference  # noqa: E402
 from hardpde.solve import Solution, solve  # noqa: E402
 from hardpde.training import Stage  # noqa: E402
 
 __all__ = [
-    "Ball", "Boundary", "Box", "Condition", "Formulation", "Hints", "Interval", "Polygon", "Problem", "Reference",
-    "Shape", "Solution", "Spline", "Stage", "airfoil", "curl", "dirichlet", "div", "dt", "grad", "initial",
-    "neumann", "read_airfoil", "robin", "slip", "solve", "traction",
+    "Ball",
+    "Boundary",
+    "Box",
+    "Condition",
+    "Focus",
+    "Formulation",
+    "Hints",
+    "Interval",
+    "Polygon",
+    "Problem",
+    "Reference",
+    "Shape",
+    "Solution",
+    "Spline",
+    "Stage",
+    "airfoil",
+    "curl",
+    "dirichlet",
+    "div",
+    "dt",
+    "grad",
+    "initial",
+    "neumann",
+    "read_airfoil",
+    "robin",
+    "slip",
+    "solve",
+    "traction",
 ]

@@ -86,7 +86,12 @@ class Pieces:
     def ratios(self, x: Array) -> Array:
         """Squared distance to every piece over its squared collar, (n,)."""
         points = feet(self.layout.pieces, x)
-        return ((points - x[: self.schema.dim]) ** 2).sum(-1) / (self.layout.widths(points) ** 2 + _TINY)
+        return self.squared(points, x) / (self.layout.widths(points) ** 2 + _TINY)
+
+    def squared(self, foot: Array, x: Array) -> Array:
+        """Squared distances |foot − x|², 0 where only rounding keeps them apart."""
+        squared = ((foot - x[: self.schema.dim]) ** 2).sum(-1)
+        return jnp.where(squared < (1e-13 * self.layout.size) ** 2, 0.0, squared)
 
     def foot(self, i: Array, x: Array) -> tuple[Array, Array]:
         """The closest point of piece i (time kept) and the outward normal there."""
@@ -209,6 +214,7 @@ class Exact:
         self.inputs = inputs
         self.ramp = problem.hints.ramp
         self.outputs = problem.hints.outputs
+        self.guess = problem.guess if problem.hints.guess is not None else None
         self._mask = jnp.asarray(self.layout.mask, float)
         self._bound = jnp.asarray(self.layout.bound, float)
         self._any_bound = bool(self.layout.bound.any())
@@ -229,6 +235,8 @@ class Exact:
         else:
             tau = self.start.fraction(x)
             c, lift = self.start.blend(x, jnp.sqrt(tau) if self.ramp == "root" else tau)
+        if self.guess is not None:
+            c = c + _times(lift, self.guess(x))
         return c, lift if self.outputs is None else _times(lift, jnp.asarray(self.outputs(x)))
 
     def main(self, x: Array) -> tuple[Array, Array, Array]:
@@ -258,13 +266,12 @@ class Exact:
         a, g = self.pieces.equations(number, foot, normal)
         space = foot[: self.schema.dim]
         width = self.layout.widths(jnp.broadcast_to(space, (len(self.layout.pieces), space.size)))[number]
-        off = space - x[: self.schema.dim]
-        squared = (off**2).sum()
+        squared = self.pieces.squared(space, x)
+        on = squared == 0
         s = squared / (width**2 + _TINY)
-        on = s < 1e-26
         s = jnp.where((s < 1) & (i >= 0), s, 1.0)
         # Behind the piece, as seen round a sharp end of it or through a thin hole, the weight is zero.
-        front = (off * normal).sum() / jnp.sqrt(jnp.where(on, 1.0, squared))
+        front = ((space - x[: self.schema.dim]) * normal).sum() / jnp.sqrt(jnp.where(on, 1.0, squared))
         z = jnp.where(on, 0.0, jnp.clip(1 - front, 0.0, 1.0))
         behind, weight = z * z * (3 - 2 * z), (1 - s) ** 3
         return {"foot": foot, "a": a, "g": g, "weight": weight * (1 - behind),

@@ -53,8 +53,16 @@ def _list(arguments: argparse.Namespace) -> dict:
     return {"problems": list(PROBLEMS), "methods": list(METHODS)}
 
 
+def _problem(arguments: argparse.Namespace):
+    """The problem that was asked for, with the options given on the command line."""
+    options = dict(arguments.given)
+    if arguments.dim is not None:
+        options["dim"] = arguments.dim
+    return load_problem(arguments.problem, options)
+
+
 def _check(arguments: argparse.Namespace) -> dict:
-    problem, _ = load_problem(arguments.problem)
+    problem, _ = _problem(arguments)
     picture = Path(arguments.picture or f"{problem.name}-domain.png")
     if not picture.parent.is_dir():
         raise ValueError(f"there is no folder '{picture.parent}' for the picture; make it or choose another")
@@ -77,7 +85,7 @@ def _check(arguments: argparse.Namespace) -> dict:
 
 
 def _solve(arguments: argparse.Namespace) -> dict:
-    problem, source = load_problem(arguments.problem)
+    problem, source = _problem(arguments)
     settings = make_settings(problem, arguments.method, arguments.preset, arguments.seed,
                              dict(arguments.set), arguments.steps, arguments.stages)
     folder = Path(arguments.out or f"runs/{problem.name}-{arguments.method}-{arguments.preset}-{arguments.seed}")
@@ -169,7 +177,7 @@ def _export(arguments: argparse.Namespace) -> dict:
 
 
 def _reference(arguments: argparse.Namespace) -> dict:
-    problem, source = load_problem(arguments.problem)
+    problem, source = _problem(arguments)
     path = Path(arguments.out or f"{problem.name}-reference.npz")
     if path.exists() and not arguments.force:
         raise ValueError(f"'{path}' exists; choose another file with --out, or --force to replace it")
@@ -247,17 +255,23 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("--checkpoint-every", type=_positive, default=60.0, metavar="SECONDS",
                          help="how often to write a checkpoint (default 60)")
 
-    problem = "a built-in name (see `hardpde list`) or a .py file that defines `problem`"
+    def problem(sub: argparse.ArgumentParser) -> None:
+        sub.add_argument("problem", metavar="PROBLEM",
+                         help="a built-in name (see `hardpde list`) or a .py file that defines `problem`")
+        sub.add_argument("--with", dest="given", type=_setting, action="append", default=[], metavar="NAME=VALUE",
+                         help="an option of the problem, e.g. extra=false or dim=3 (may be repeated)")
+        sub.add_argument("--dim", type=int, metavar="D", help="the same as --with dim=D")
+
     command("list", _list, "problems and methods, one line each")
 
     sub = command("check", _check, "draw the domain and certify every condition with random networks")
-    sub.add_argument("problem", metavar="PROBLEM", help=problem)
+    problem(sub)
     sub.add_argument("--method", default="exact", help="which ansatz to certify (default exact)")
     sub.add_argument("--seed", type=int, default=0, help="of the random networks (default 0)")
     sub.add_argument("--picture", metavar="FILE", help="where to draw the domain (default PROBLEM-domain.png)")
 
     sub = command("solve", _solve, "solve a problem and write a run folder")
-    sub.add_argument("problem", metavar="PROBLEM", help=problem)
+    problem(sub)
     sub.add_argument("--method", default="exact", help="(default exact)")
     sub.add_argument("--preset", choices=PRESETS, default="quick", help="(default quick)")
     sub.add_argument("--seed", type=int, default=0, help="(default 0)")
@@ -271,7 +285,7 @@ def _parser() -> argparse.ArgumentParser:
     training(sub)
 
     sub = command("reference", _reference, "compute a problem's reference solution")
-    sub.add_argument("problem", metavar="PROBLEM", help=problem)
+    problem(sub)
     sub.add_argument("--level", type=int, default=2, help="of refinement of the finite elements (default 2)")
     sub.add_argument("--out", metavar="FILE", help="(default PROBLEM-reference.npz)")
     sub.add_argument("--force", action="store_true", help="replace the file")

@@ -35,6 +35,7 @@ class Layout:
     collar: np.ndarray  # (n,) δ: beyond it a piece has no influence
     sharp: np.ndarray  # (k, d) corners towards which collars shrink
     shrinks: np.ndarray  # (n, k) which pieces end at them
+    size: float  # of the domain: what is small against it is rounding
 
     def widths(self, feet):
         """The collars (n,) at the pieces' own points (n, d): they shrink to nothing at sharp corners."""
@@ -86,7 +87,7 @@ def arrange(
     room = _room(pieces, touching, domain)
     points, shrinks = _sharp(pieces, sharp, domain)
     return Layout(pieces, of_piece, start, mask, bound, touching, gap,
-                  _collars(pieces, gap, room, domain, collars), points, shrinks)
+                  _collars(pieces, gap, room, domain, collars), points, shrinks, domain.size)
 
 
 def _sharp(pieces, stated, domain) -> tuple[np.ndarray, np.ndarray]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,15 @@ from hardpde.fields import Schema, make_schema
 from hardpde.geometry import Shape, TimeSlice, check_shape
 from hardpde.layout import Layout, arrange
 from hardpde.reference import Reference
+
+
+class Focus(NamedTuple):
+    """A share of the points, drawn about a place with distances spread evenly in scale from `inner` to `outer`."""
+
+    at: Sequence[float]
+    inner: float
+    outer: float
+    share: float
 
 
 @dataclass(frozen=True)
@@ -29,6 +38,8 @@ class Hints:
     sharp: corners where the solution is singular; collars shrink to nothing there.
     outputs: a function of the point that returns a matrix (components of the state, network outputs): the
     network's part of the state is this matrix times its outputs, e.g. factors that are singular at a corner.
+    guess: a function of the point that returns a state, {field: value}, to which the network's part is added.
+    focus: places that get points of their own, each a Focus(at, inner, outer, share).
     near: fraction of the points drawn near the boundaries; early: fraction of them graded towards the start.
     scale: factors of the residuals, a function of the point: one number for each equation
     (the user's equations first, then those of the gradient fields).
@@ -41,6 +52,8 @@ class Hints:
     collar: float | dict[str, float] | None = None
     sharp: Sequence[Sequence[float]] = ()
     outputs: Callable[[Array], Any] | None = None
+    guess: Callable[[Array], Mapping[str, Any]] | None = None
+    focus: Sequence[Focus] = ()
     near: float = 0.4
     early: float = 0.5
     scale: Callable[[Array], Any] | None = None
@@ -51,6 +64,11 @@ class Hints:
         for name in ("near", "early"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"the hint {name} is {getattr(self, name)}; it is a fraction between 0 and 1")
+        for place in self.focus:
+            if not 0 < place.inner < place.outer or not 0 <= place.share <= 1:
+                raise ValueError(f"{place} needs 0 < inner < outer and a share between 0 and 1")
+        if self.near + sum(place.share for place in self.focus) > 1:
+            raise ValueError("the shares of focus and near add up to more than 1; lower them")
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +123,18 @@ class Problem:
         if self.time is not None:
             named[INITIAL] = TimeSlice(self.domain, self.time[0])
         return named
+
+    def guess(self, x: Array) -> Array:
+        """The hint `guess` as a vector (m,); zero without one."""
+        if self.hints.guess is None:
+            return jnp.zeros(self.schema.size)
+        stated = dict(self.hints.guess(x))
+        parts = [jnp.broadcast_to(jnp.asarray(stated.pop(name, 0.0), float), shape).ravel()
+                 for name, shape in self.schema.fields]
+        if stated:
+            raise ValueError(f"the hint guess has a field '{next(iter(stated))}'; the fields are "
+                             f"{', '.join(self.schema.names)}")
+        return jnp.concatenate(parts)
 
     def residuals(self, x: Array, q: Array, dq: Array) -> Array:
         """All equations at one point, the gradient fields' included: x (c,), q (m,), dq (c, m) → (e,)."""
@@ -190,7 +220,7 @@ class Problem:
             x = self._points(key, 64)
             q = jax.random.normal(key, (schema.size,))
             dq = jax.random.normal(key, (schema.coordinates, schema.size))
-            hints = [jax.vmap(hint)(x) for hint in (self.hints.inputs, self.hints.outputs) if hint is not None]
+            hints = [jax.vmap(hint)(x) for hint in (self.guess, self.hints.inputs, self.hints.outputs) if hint]
             return jax.vmap(
                 lambda x: _vector(self.residual(x, schema.state(q), schema.derivatives(dq))))(x), hints
 
@@ -207,7 +237,7 @@ class Problem:
         if not np.isfinite(values).all():
             raise ValueError("residual is not a finite number at points inside the domain; check its data for NaN")
         if not all(np.isfinite(part).all() for part in jax.tree.leaves(hints)):
-            raise ValueError("the hints inputs or outputs are not finite inside the domain; check them for NaN")
+            raise ValueError("the hints guess, inputs or outputs are not finite inside the domain; check them for NaN")
         if self.hints.outputs is not None and (hints[-1].ndim != 3 or hints[-1].shape[1] != schema.size):
             raise ValueError(f"the hint outputs returns an array of shape {hints[-1].shape[1:]}; it must be a matrix "
                              f"with {schema.size} rows, one for each component of the state")

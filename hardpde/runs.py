@@ -2,9 +2,11 @@
 
 import hashlib
 import importlib.util
+import inspect
 import json
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +18,44 @@ CHECKPOINT = "checkpoint.npz"
 _OURS = ("run.json", "model.eqx", "history.csv", "metrics.json", "report.html", "problem.py", CHECKPOINT)
 
 
-def load_problem(name: str) -> tuple[Problem, dict[str, str]]:
-    """A built-in problem by name, or the `problem` of a user's .py file; and where it came from."""
+def load_problem(name: str, options: dict[str, Any] | None = None) -> tuple[Problem, dict[str, Any]]:
+    """A built-in problem by name, or the `problem` of a user's .py file; and where it came from.
+
+    `options` go to the function that makes the problem.
+    """
+    options = options or {}
     if name in PROBLEMS:
-        return PROBLEMS[name](), {"name": name}
+        return _make(PROBLEMS[name], options, f"'{name}'"), {"name": name, "options": options}
     path = Path(name)
     if path.suffix != ".py":
         raise ValueError(f"there is no problem '{name}'; the problems are {', '.join(PROBLEMS)}, "
                          f"or give a .py file that defines `problem`")
     if not path.is_file():
         raise ValueError(f"there is no file '{name}'")
-    problem = _from_file(path)
+    problem = _from_file(path, options)
     if problem.name == "problem":
         object.__setattr__(problem, "name", path.stem)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return problem, {"path": str(path.resolve()), "sha256": digest}
+    return problem, {"path": str(path.resolve()), "sha256": digest, "options": options}
 
 
-def _from_file(path: Path) -> Problem:
+def _make(factory: Callable[..., Problem], options: dict[str, Any], what: str) -> Problem:
+    """The problem that a function makes of options, once they are found to be its own."""
+    known = inspect.signature(factory).parameters
+    for key, value in options.items():
+        if key not in known:
+            raise ValueError(f"{what} has no option '{key}'; " + (f"its options are {', '.join(known)}" if known
+                                                                 else "it has none"))
+        default = known[key].default
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        kind = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}.get(type(default))
+        if kind and not ((isinstance(value, type(default)) and isinstance(value, bool) == isinstance(default, bool))
+                         or (isinstance(default, float) and number)):
+            raise ValueError(f"option '{key}' of {what} is {value!r}; it must be {kind}")
+    return factory(**options)
+
+
+def _from_file(path: Path, options: dict[str, Any]) -> Problem:
     spec = importlib.util.spec_from_file_location(f"_hardpde_user_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -43,7 +65,9 @@ def _from_file(path: Path) -> Problem:
         spec.loader.exec_module(module)
         problem = getattr(module, "problem", None)
         if callable(problem) and not isinstance(problem, Problem):
-            problem = problem()
+            problem = _make(problem, options, "`problem`")
+        elif options:
+            raise ValueError("`problem` is not a function, so it takes no options; write def problem(…): return …")
     except ValueError as error:
         raise ValueError(f"'{path}': {error}") from None
     except (Exception, SystemExit) as error:
@@ -115,10 +139,10 @@ def read_run(folder: Path) -> tuple[dict[str, Any], Problem]:
     except (OSError, json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
         raise ValueError(f"'{path}' is damaged ({error}); start the run again") from None
     if "name" in source:
-        return run, load_problem(source["name"])[0]
+        return run, load_problem(source["name"], source.get("options"))[0]
     original = Path(source["path"])
     same = original.is_file() and hashlib.sha256(original.read_bytes()).hexdigest() == source["sha256"]
-    problem = load_problem(str(original if same else folder / "problem.py"))[0]
+    problem = load_problem(str(original if same else folder / "problem.py"), source.get("options"))[0]
     object.__setattr__(problem, "name", run["settings"]["problem"])
     return run, problem
 

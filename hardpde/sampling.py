@@ -6,7 +6,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.geometry.stacking import place
-from hardpde.problem import Problem
+from hardpde.problem import Focus, Problem
 
 EARLIEST = 1e-6  # of the time span: √t has no derivative at its start
 
@@ -22,11 +22,14 @@ def uniform(problem: Problem, key: Array, n: int) -> Array:
 
 def graded(problem: Problem, key: Array, n: int) -> Array:
     """n points, a part of them near the boundaries and early in time, as the problem's hints say."""
-    keys = jax.random.split(key, 4)
+    keys = jax.random.split(key, 4 + len(problem.hints.focus))
     x = problem.domain.sample(keys[0], n)
-    near = round(problem.hints.near * n) if problem.layout.pieces else 0
-    if near:
-        x = x.at[:near].set(_near(problem, keys[1], x[:near]))
+    taken = round(problem.hints.near * n) if problem.layout.pieces else 0
+    if taken:
+        x = x.at[:taken].set(_near(problem, keys[1], x[:taken]))
+    for focus, k in zip(problem.hints.focus, keys[4:]):
+        some = slice(taken, taken + round(focus.share * n))
+        x, taken = x.at[some].set(_about(problem, focus, k, x[some])), some.stop
     if problem.time is None:
         return x
     tau = jax.random.uniform(keys[2], (n, 1))
@@ -38,6 +41,17 @@ def _times(problem: Problem, tau: Array) -> Array:
     assert problem.time is not None
     start, end = problem.time
     return start + (end - start) * jnp.maximum(tau, EARLIEST)
+
+
+def _about(problem: Problem, focus: Focus, key: Array, otherwise: Array) -> Array:
+    """Points about a place, distances even in scale; `otherwise` where that leaves the domain."""
+    far, where = jax.random.split(key)
+    direction = jax.random.normal(where, otherwise.shape)
+    direction = direction / jnp.linalg.norm(direction, axis=1, keepdims=True)
+    r = focus.inner * (focus.outer / focus.inner) ** jax.random.uniform(far, (len(otherwise), 1))
+    x = jnp.asarray(focus.at, float) + r * direction
+    inside = jax.vmap(problem.domain.sdf)(x) < 0
+    return jnp.where(inside[:, None], x, otherwise)
 
 
 def _near(problem: Problem, key: Array, otherwise: Array) -> Array:

@@ -3,6 +3,9 @@
 from collections.abc import Callable
 
 from hardpde.problem import Problem
+from hardpde.problems.airfoil import airfoil
 from hardpde.problems.battery_pack import battery_pack
+from hardpde.problems.heat_ball import heat_ball
 
-PROBLEMS: dict[str, Callable[..., Problem]] = {"battery-pack": battery_pack}
+PROBLEMS: dict[str, Callable[..., Problem]] = {
+    "battery-pack": battery_pack, "airfoil": airfoil, "heat-ball": heat_ball}

@@ -1,0 +1,38 @@
+"""Heat conduction in a ball of any dimension, ten by default (paper, section 5.4 and A.8.3).
+
+    ∂u/∂t = k Δu + f,   n·∇u = g on the sphere,   u = g at t = 0,   with g = exp(|x|²/2 + t) the solution itself.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from hardpde.conditions import initial, neumann
+from hardpde.fields import div, dt
+from hardpde.geometry import Ball
+from hardpde.problem import Hints, Problem
+
+
+def heat_ball(dim: int = 10) -> Problem:
+    """The unit ball of `dim` dimensions, heated so that u = exp(|x|²/2 + t)."""
+    if not isinstance(dim, int) or dim < 1:
+        raise ValueError(f"dim is {dim}; a ball has a whole number of dimensions, at least 1")
+    k = 1 / dim
+
+    def u(x):
+        return jnp.exp(0.5 * (x[:dim] ** 2).sum() + x[dim])
+
+    def heat(x, q, dq):
+        return dt(dq.u) - k * div(dq.grad_u) + k * (x[:dim] ** 2).sum() * u(x)
+
+    return Problem(
+        name="heat-ball" if dim == 10 else f"heat-ball-{dim}",
+        domain=Ball((0.0,) * dim, 1.0, name="sphere"),
+        fields="u",
+        gradients={"grad_u": "u"},
+        time=(0.0, 1.0),
+        residual=heat,
+        conditions=[neumann("sphere", "u", u), initial("u", u)],
+        # The data agree where they meet, so that nothing is steep.
+        hints=Hints(root_time=False, near=0.0, early=0.0, scale=lambda x: 1.0),
+        exact=lambda x: {"u": u(x), "grad_u": jax.grad(u)(x)[:dim]},
+    )
