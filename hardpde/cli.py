@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from hardpde.evaluation.certificate import certify, random_models, violation
 from hardpde.evaluation.evaluate import draw_domain, export, finish, finite, make_reference, show
+from hardpde.fem import REFERENCES, compute_reference
 from hardpde.methods import METHODS
 from hardpde.presets import PRESETS
 from hardpde.problems import PROBLEMS
@@ -181,18 +182,18 @@ def _reference(arguments: argparse.Namespace) -> dict:
     path = Path(arguments.out or f"{problem.name}-reference.npz")
     if path.exists() and not arguments.force:
         raise ValueError(f"'{path}' exists; choose another file with --out, or --force to replace it")
-    if source.get("name") == "battery-pack":
-        from hardpde.fem import battery_pack
-
+    name = source.get("name")
+    if name in REFERENCES:
         _say(arguments, f"finite elements, level {arguments.level} (and one below, to measure the difference)")
         try:
-            reference = battery_pack.reference(arguments.level)
+            reference = compute_reference(name, arguments.level)
         except ImportError as error:
             raise ValueError(str(error)) from None
     else:
         made = make_reference(problem)
         if made is None:
-            raise ValueError(f"'{problem.name}' has neither a known solution nor a reference; state exact=… in it")
+            raise ValueError(f"'{problem.name}' has no known solution, and finite-element references are offered for "
+                             f"{', '.join(REFERENCES)} only; state exact=… in it")
         reference = made
     reference.save(path)
     means = {name: [float(v.mean()) for v in (values if reference.times is not None else [values])]

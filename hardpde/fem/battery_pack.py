@@ -3,14 +3,13 @@
 T_t = k lap T,  k n.grad T = h (T_b - T) on the box, the cells and the pipes,  T(0) = 0.1,  0 <= t <= 1.
 """
 
-import platform
 import time
-from importlib.metadata import version
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from hardpde.fem import versions
 from hardpde.fem.heat import Disc, heat_robin, triangulate
 from hardpde.reference import Reference
 
@@ -54,7 +53,7 @@ def reference(level: int = 4) -> Reference:
         "max_difference_to_level_below": float(np.abs(finer - coarser).max()),
         "mean": {f"{t:g}": round(float(T.mean()), 6) for t, T in zip(TIMES, finer)},
         "seconds": seconds,
-        "versions": _versions(),
+        "versions": versions(),
     }
     return Reference(x, {"T": finer.astype(np.float32)}, TIMES, cells, about)
 
@@ -64,9 +63,3 @@ def temperature(points: np.ndarray, level: int = 2) -> np.ndarray:
     if not 0 <= level < len(LEVELS):
         raise ValueError(f"level is {level}; choose 0 to {len(LEVELS) - 1}")
     return heat_robin(BOX, DISCS, ROBIN, points, TIMES, initial=0.1, **LEVELS[level])
-
-
-def _versions() -> dict[str, str]:
-    """Versions of what the numbers depend on."""
-    packages = {name: version(name) for name in ("hardpde", "ngsolve", "numpy", "scipy")}
-    return {"python": platform.python_version(), **packages}

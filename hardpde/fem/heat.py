@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hardpde.fem import ngsolve
+
 Disc = tuple[float, float, float, str]
 Box = tuple[tuple[float, float], tuple[float, float]]
 Data = float | Callable[..., Any]
@@ -48,7 +50,7 @@ def heat_robin(
     steps after each of `halvings` halvings of (0, first time) and on every doubling of t after it; all
     `times` are hit exactly.
     """
-    ng = _ngsolve()
+    ng = ngsolve()
     x, instants = np.asarray(points, float), np.asarray(times, float)
     _check(box, discs, robin, x, instants)
     _check_numbers(k, order, stages, steps)
@@ -79,7 +81,7 @@ def triangulate(
     box: Box, discs: Sequence[Disc], maxh: float, near: float | None = None, grading: float = 0.3
 ) -> tuple[np.ndarray, np.ndarray]:
     """Nodes (n, 2) and triangles (c, 3) of a mesh of the box minus the discs, with nodes on the circles."""
-    ng = _ngsolve()
+    ng = ngsolve()
     _check_discs(box, discs)
     mesh = _mesh(box, discs, maxh, near, grading)
     x = np.array([vertex.point for vertex in mesh.vertices])
@@ -144,14 +146,6 @@ def _steps(start: float, end: float, steps: int, halvings: int) -> Iterator[floa
         start = stop
 
 
-def _ngsolve() -> Any:
-    try:
-        import ngsolve
-    except ImportError:
-        raise ImportError("finite-element references need NGSolve: pip install 'hardpde[fem]'") from None
-    return ngsolve
-
-
 def _mesh(box: Box, discs: Sequence[Disc], maxh: float, near: float | None, grading: float) -> Any:
     """A mesh of straight triangles; its circles are exact, so that `Curve` bends them to any order."""
     from netgen.geom2d import SplineGeometry
@@ -162,7 +156,7 @@ def _mesh(box: Box, discs: Sequence[Disc], maxh: float, near: float | None, grad
         geometry.AddCircle(
             (cx, cy), radius, leftdomain=0, rightdomain=1, bc=name, maxh=min(near or maxh, 0.4 * radius)
         )
-    return _ngsolve().Mesh(geometry.GenerateMesh(maxh=maxh, grading=grading))
+    return ngsolve().Mesh(geometry.GenerateMesh(maxh=maxh, grading=grading))
 
 
 def _assemble(ng: Any, space: Any, robin: Mapping, k: float, source: Data) -> tuple[Any, Any, Callable]:
