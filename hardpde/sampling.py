@@ -6,7 +6,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.geometry.stacking import place
-from hardpde.problem import Problem
+from hardpde.problem import Period, Problem
 
 EARLIEST = 1e-6  # of the time span: √t has no derivative at its start
 
@@ -32,6 +32,15 @@ def graded(problem: Problem, key: Array, n: int) -> Array:
     tau = jax.random.uniform(keys[2], (n, 1))
     early = jax.random.uniform(keys[3], (n, 1)) < (problem.hints.early if problem.layout.initial else 0.0)
     return jnp.concatenate([x, _times(problem, jnp.where(early, tau**3, tau))], axis=1)
+
+
+def paired(problem: Problem, period: Period, key: Array, n: int) -> Array:
+    """n pairs of points (2, n, c) that a periodic condition makes one, uniform on the face and in time."""
+    space, time = jax.random.split(key)
+    x = period.faces[0].sample(space, n)
+    if problem.time is not None:
+        x = jnp.concatenate([x, _times(problem, jax.random.uniform(time, (n, 1)))], axis=1)
+    return jnp.stack(period.pair(x))
 
 
 def _times(problem: Problem, tau: Array) -> Array:
