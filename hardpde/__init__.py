@@ -12,11 +12,12 @@ from hardpde.conditions import (  # noqa: E402
     dirichlet,
     initial,
     neumann,
+    periodic,
     robin,
     slip,
     traction,
 )
-from hardpde.fields import curl, div, dt, grad  # noqa: E402
+from hardpde.fields import curl, div, dt, grad, laplacian  # noqa: E402
 from hardpde.formulation import Formulation  # noqa: E402
 from hardpde.geometry import (  # noqa: E402
     Ball,
@@ -35,32 +36,7 @@ from hardpde.solve import Solution, solve  # noqa: E402
 from hardpde.training import Stage  # noqa: E402
 
 __all__ = [
-    "Ball",
-    "Boundary",
-    "Box",
-    "Condition",
-    "Focus",
-    "Formulation",
-    "Hints",
-    "Interval",
-    "Polygon",
-    "Problem",
-    "Reference",
-    "Shape",
-    "Solution",
-    "Spline",
-    "Stage",
-    "airfoil",
-    "curl",
-    "dirichlet",
-    "div",
-    "dt",
-    "grad",
-    "initial",
-    "neumann",
-    "read_airfoil",
-    "robin",
-    "slip",
-    "solve",
-    "traction",
+    "Ball", "Boundary", "Box", "Condition", "Focus", "Formulation", "Hints", "Interval", "Polygon", "Problem",
+    "Reference", "Shape", "Solution", "Spline", "Stage", "airfoil", "curl", "dirichlet", "div", "dt", "grad",
+    "initial", "laplacian", "neumann", "periodic", "read_airfoil", "robin", "slip", "solve", "traction",
 ]

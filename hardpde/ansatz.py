@@ -29,7 +29,7 @@ _ROUNDING = 1e-28  # squared size of what rounding leaves of a row that others i
 class Term(NamedTuple):
     """Network evaluations of one kind, as jets: `inputs` (f, 1 + c, n) and `matrix` (m, o, 1 + c, n).
 
-    A stack of k networks has matrices (k, m, o, 1 + c, n).
+    A stack of k networks has matrices (k, m, o, 1 + c, n). Jets of second order have 2 + c slots.
     """
 
     inputs: Array
@@ -37,20 +37,30 @@ class Term(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A set of points with all that an ansatz needs there; jets: value, then derivatives by coordinate.
+    """A set of points with all that an ansatz needs there; jets: value, then derivatives by coordinate, then the
+    Laplacian where the problem is of second order.
 
     Points come last in every array but x. The first points have corrections: term s > 0 of the exact ansatz
-    belongs to the first points only.
+    belongs to the first points only. `penalised` are the boundary points of each penalty.
     """
 
     x: Array  # (n, c)
     offset: Array  # (m, 1 + c, n)
     terms: tuple[Term, ...]
     scale: Array  # (e, n) factors of the residuals
+    penalised: tuple["Batch", ...] = ()
 
 
-def combine(offset: Array, terms: Sequence[Term], outputs: Sequence[Array]) -> Array:
-    """The state and its derivatives, a jet (m, 1 + c, n), from the networks' output jets (o, 1 + c, n)."""
+def laplacian_over(schema: Schema, jet: Array) -> int:
+    """How many coordinates the Laplacian at the end of a jet (…, slots, n) sums over; 0 if there is none."""
+    return schema.dim if jet.shape[-2] == schema.coordinates + 2 else 0
+
+
+def combine(offset: Array, terms: Sequence[Term], outputs: Sequence[Array], second: int = 0) -> Array:
+    """The state and its derivatives, a jet (m, 1 + c, n), from the networks' output jets (o, 1 + c, n).
+
+    second: as in `MLP.jet`; then Δ(M N) = ΔM N + 2 Σ_k ∂_k M ∂_k N + M ΔN takes the last slot.
+    """
     state = offset
     for term, out in zip(terms, outputs):
         matrix, out = term.matrix, out[..., None, :, :, :]
@@ -58,6 +68,10 @@ def combine(offset: Array, terms: Sequence[Term], outputs: Sequence[Array]) -> A
         # Sums of products, not batched matrix products: the matrices are tiny and this fuses.
         value = (matrix[..., :1, :] * out[..., :1, :]).sum(axes)
         tangents = (matrix[..., 1:, :] * out[..., :1, :] + matrix[..., :1, :] * out[..., 1:, :]).sum(axes)
+        if second:
+            space = slice(1, 1 + second)
+            mixed = 2 * (matrix[..., space, :] * out[..., space, :]).sum(axes).sum(1)
+            tangents = tangents.at[:, -1].add(mixed)
         part = jnp.concatenate([value, tangents], axis=1)
         points = part.shape[-1]
         state = state + part if points == state.shape[-1] else state.at[..., :points].add(part)
@@ -324,12 +338,27 @@ def _orthonormal(a: Array, metric: Array, present: Array) -> tuple[Array, Array]
     return jnp.stack(rows), jnp.stack(mixes)
 
 
-def jets(function: Callable, x: Array, differentiate: bool = True):
-    """Value and derivatives of a function of one point: every output gets a last axis 1 + c, or 1 for values."""
+def jets(function: Callable, x: Array, differentiate: bool = True, second: int = 0):
+    """Value and derivatives of a function of one point: every output gets a last axis 1 + c, or 1 for values.
+
+    second: so many coordinates, the first ones, make a Laplacian, in one more slot; 0: none.
+    """
     if not differentiate:
         return jax.tree.map(lambda v: v[..., None], function(x))
-    value, tangents = jax.vmap(lambda e: jax.jvp(function, (x,), (e,)), out_axes=(None, -1))(jnp.eye(x.size))
-    return jax.tree.map(lambda v, t: jnp.concatenate([v[..., None], t], axis=-1), value, tangents)
+
+    def along(e):
+        return jax.jvp(function, (x,), (e,))
+
+    def twice(e):
+        return jax.jvp(lambda y: jax.jvp(function, (y,), (e,))[1], (x,), (e,))[1]
+
+    directions = jnp.eye(x.size)
+    value, tangents = jax.vmap(along, out_axes=(None, -1))(directions)
+    parts = [jax.tree.map(lambda v: v[..., None], value), tangents]
+    if second:
+        bends = jax.vmap(twice, out_axes=-1)(directions[:second])
+        parts.append(jax.tree.map(lambda b: b.sum(-1, keepdims=True), bends))
+    return jax.tree.map(lambda *slots: jnp.concatenate(slots, axis=-1), *parts)
 
 
 # ---------------------------------------------------------------- the paper's ansatz

@@ -1,6 +1,6 @@
 """Conditions: linear equations A q = g that the state satisfies on a boundary."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +80,34 @@ def neumann(on: str, field: str, g: Any = 0.0) -> Condition:
 def initial(field: str, f: Any = 0.0) -> Condition:
     """u = f at the start of time."""
     return Condition(INITIAL, lambda q, x, n: q[field], f, f"initial {field}")
+
+
+@dataclass(frozen=True)
+class Periodic:
+    """The states on the boundaries `on` and `to`, opposite faces of a Box, are the same (see `periodic`)."""
+
+    on: str
+    to: str
+    fields: tuple[str, ...] | None = None
+    soft: float | None = None
+
+    @property
+    def name(self) -> str:
+        return f"periodic {', '.join(self.fields)}" if self.fields else "periodic"
+
+
+def periodic(a: str, b: str, fields: str | Sequence[str] | None = None, soft: float | None = None) -> Periodic:
+    """The fields, all unless named, and their gradients are the same on a and b, opposite faces of a Box.
+
+    Method exact builds it into the inputs of the network: all fields and all their derivatives are periodic for
+    any weights. With soft=WEIGHT the loss gets WEIGHT × mean |q(a) − q(b)|² instead; fields that the residual
+    takes the Laplacian of, without gradient fields, are then compared in their slopes too.
+    """
+    if a == b:
+        raise ValueError(f"periodic names the boundary '{a}' twice; name two opposite faces")
+    if soft is not None and not 0 < soft < float("inf"):
+        raise ValueError(f"the weight of the periodic condition on '{a}' is soft={soft}; it must be positive")
+    return Periodic(a, b, (fields,) if isinstance(fields, str) else None if fields is None else tuple(fields), soft)
 
 
 def slip(on: str, velocity: str) -> Condition:

@@ -1,10 +1,11 @@
 """States: the unknown fields at a point, by name; and the operators that act on their derivatives."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -61,12 +62,14 @@ class Schema:
         parts = {name: vector[self.slices[name]].reshape(shape) for name, shape in self.fields}
         return State(self, parts)
 
-    def derivatives(self, jacobian: Array) -> "State":
-        """The derivatives by name, of `jacobian` (coordinates, m)."""
+    def derivatives(self, jacobian: Array, kind: "type[Derivative] | None" = None) -> "State":
+        """The derivatives by name, of `jacobian` (coordinates, m), or with the Laplacian as one more row."""
         parts = {}
         for name, shape in self.fields:
-            part = jnp.moveaxis(jacobian[:, self.slices[name]], 0, -1).reshape(*shape, self.coordinates)
-            parts[name] = Derivative(part[..., : self.dim], part[..., self.dim] if self.timed else None)
+            part = jnp.moveaxis(jacobian[:, self.slices[name]], 0, -1).reshape(*shape, len(jacobian))
+            parts[name] = (kind or Derivative)(
+                part[..., : self.dim], part[..., self.dim] if self.timed else None,
+                part[..., -1] if len(jacobian) > self.coordinates else None)
         return State(self, parts)
 
     def gradient_of(self, name: str) -> str | None:
@@ -107,10 +110,14 @@ class State:
 
 
 class Derivative(NamedTuple):
-    """Derivatives of one field: `space` (*field, d), and `time` (*field) or None."""
+    """Derivatives of one field: `space` (*field, d), `time` (*field) or None, `laplacian` (*field) or None.
+
+    The Laplacian is computed only for problems whose residual asks for it.
+    """
 
     space: Array
     time: Array | None
+    laplacian: Array | None = None
 
 
 def grad(derivative: Derivative) -> Array:
@@ -140,6 +147,34 @@ def dt(derivative: Derivative) -> Array:
     if derivative.time is None:
         raise ValueError("dt needs a problem with time; state time=(start, end)")
     return derivative.time
+
+
+def laplacian(derivative: Derivative) -> Array:
+    """Δf over space, shape of the field: a second derivative without gradient fields.
+
+    Other second derivatives (∂²f/∂x∂y, ∂²f/∂t²) are not computed; make the first derivative a field for those.
+    """
+    if derivative.laplacian is None:
+        raise ValueError("the Laplacian was not computed here; give it as one more row after the derivatives")
+    return derivative.laplacian
+
+
+def asks_for_laplacian(schema: Schema, residual: Callable[[Array, State, State], Any]) -> bool:
+    """Whether a residual reads a Laplacian; it is traced, not computed."""
+    read = []
+
+    class Recorder(Derivative):
+        @property
+        def laplacian(self) -> Array:  # type: ignore[override]
+            read.append(True)
+            return self[2]  # type: ignore[return-value]
+
+    def trace(x, q, dq):
+        residual(x, schema.state(q), schema.derivatives(dq, Recorder))
+
+    c, m = schema.coordinates, schema.size
+    jax.eval_shape(trace, jnp.zeros(c), jnp.zeros(m), jnp.zeros((c + 1, m)))
+    return bool(read)
 
 
 def _indices(shape: tuple[int, ...]) -> list[tuple[int, ...]]:

@@ -1,7 +1,7 @@
 """Formulations: a model, its points, and what is minimised."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
@@ -13,6 +13,7 @@ from jax import Array
 
 from hardpde.ansatz import Batch
 from hardpde.geometry.stacking import feet
+from hardpde.penalties import Penalty
 from hardpde.problem import Problem
 
 Model = Any  # a pytree of arrays
@@ -22,10 +23,10 @@ Model = Any  # a pytree of arrays
 class Formulation:
     """What a method makes of a problem.
 
-    init(key): a model. draw(key, n, adaptive, model): n points with all that is needed there; `adaptive`
-    points are drawn where the model's residual is large. state(model, batch): the state as a jet.
-    values(x): the same as `draw` for given points, without derivatives. chunks: into how many parts a batch
-    is cut on the way (on a CPU small parts stay in the cache).
+    init(key): a model. draw(key, model): points with all that is needed there, drawn where the model's residual is
+    large if the method is told so. state(model, batch): the state as a jet. at(x, derivatives): the same as
+    `draw` for given points. chunks: into how many parts a batch is cut on the way (on a CPU small parts stay in
+    the cache). penalties: what the loss asks for at boundary points, beside the equations.
     """
 
     problem: Problem
@@ -33,10 +34,11 @@ class Formulation:
     draw: Callable[[Array, Model | None], Batch]
     draw_held_out: Callable[[Array], Batch]
     state: Callable[[Model, Batch], Array]
-    at: Callable[[np.ndarray], Batch]
+    at: Callable[[np.ndarray, bool], Batch]
     points: int
     dtype: Any
     chunks: int = 1
+    penalties: tuple[Penalty, ...] = ()
 
     def residuals(self, model: Model, batch: Batch) -> Array:
         """All residuals, scaled, (e, n)."""
@@ -45,20 +47,34 @@ class Formulation:
         values = jax.vmap(self.problem.residuals, (0, 1, 2), 1)(batch.x, jet[:, 0], derivatives)
         return values * batch.scale
 
+    def penalty_rows(self, model: Model, batch: Batch) -> list[Array]:
+        """What each penalty asks to be zero, (r, places), times the root of its weight."""
+        found = []
+        for penalty, part in zip(self.penalties, batch.penalised):
+            jet = self.state(model, part)
+            jet = jet.reshape(*jet.shape[:2], penalty.points, -1)
+            x = part.x.reshape(penalty.points, -1, part.x.shape[-1])
+            rows = jax.vmap(penalty.rows, (1, 3), 1)(x, jnp.moveaxis(jet, 2, 0))
+            found.append(np.sqrt(penalty.weight) * rows)
+        return found
+
     def residual_vector(self, model: Model, batch: Batch) -> Array:
-        """Residuals as one vector r with loss = r·r."""
-        r = self.residuals(model, batch)
-        return r.ravel() / np.sqrt(r.shape[-1])
+        """Residuals and what is penalised as one vector r with loss = r·r."""
+        parts = [self.residuals(model, batch), *self.penalty_rows(model, batch)]
+        return jnp.concatenate([r.ravel() / np.sqrt(r.shape[-1]) for r in parts])
 
     def loss(self, model: Model, batch: Batch) -> Array:
-        """Mean over the points of the sum of squared residuals."""
+        """Mean over the points of the sum of squared residuals, and the penalties."""
         if self.chunks == 1:
             return self._part(model, batch)
         parts = jax.lax.map(partial(self._part, model), split(batch, self.chunks))
         return parts.mean()
 
     def _part(self, model: Model, batch: Batch) -> Array:
-        return (self.residuals(model, batch) ** 2).sum(0).mean()
+        total = (self.residuals(model, batch) ** 2).sum(0).mean()
+        for rows in self.penalty_rows(model, batch):
+            total = total + (rows**2).sum(0).mean()
+        return total
 
     def value_and_grad(self, model: Model, batch: Batch) -> tuple[Array, Model]:
         """The loss and its gradient, part by part."""
@@ -99,11 +115,36 @@ class Formulation:
             whole = jnp.swapaxes(jnp.concatenate(rows), 0, 1)  # (e, n, *weight)
             return scale * whole.reshape(-1, *whole.shape[2:])
 
-        return jax.tree.map(stack, *parts)
+        blocks = [jax.tree.map(stack, *parts)]
+        for penalty, part in zip(self.penalties, batch.penalised):
+            blocks.append(self._penalty_jacobian(model, penalty, part))
+        return jax.tree.map(lambda *rows: jnp.concatenate(rows), *blocks)
+
+    def _penalty_jacobian(self, model: Model, penalty: Penalty, part: Batch) -> Model:
+        """The rows of `jacobian` that belong to one penalty, place by place."""
+        places = split(part, len(part.x) // penalty.points)
+        alone = replace(self, penalties=(penalty,))
+
+        def one(place: Batch) -> Model:
+            batch = place._replace(penalised=(place,))
+            return jax.jacrev(lambda m: alone.penalty_rows(m, batch)[0][:, 0])(model)
+
+        rows = jax.lax.map(one, places, batch_size=256)  # (places, r, *weight)
+        scale = 1 / np.sqrt(len(part.x) / penalty.points)
+        return jax.tree.map(lambda a: scale * jnp.swapaxes(a, 0, 1).reshape(-1, *a.shape[2:]), rows)
+
+    @cached_property
+    def _jet(self):
+        return jax.jit(lambda model, batch: jnp.moveaxis(self.state(model, batch), -1, 0))
 
     @cached_property
     def _value(self):
         return jax.jit(lambda model, batch: self.state(model, batch)[:, 0].T)
+
+    def jet(self, model: Model, x: np.ndarray) -> np.ndarray:
+        """The state and its derivatives (n, m, slots) at points (n, c), in double precision."""
+        model = jax.tree.map(lambda a: a.astype(jnp.float64), model)
+        return np.asarray(self._jet(model, self.at(np.asarray(x, float), True)))
 
     def predict(self, model: Model, x: np.ndarray, block: int = 16384) -> np.ndarray:
         """The state (n, m) at points (n, c), in double precision."""
@@ -114,7 +155,7 @@ class Formulation:
             part = x[start : start + block]
             # Every block has the same size, so that one compilation serves all.
             padded = np.concatenate([part, np.repeat(part[-1:], (block if len(x) > block else len(x)) - len(part), 0)])
-            parts.append(np.asarray(self._value(model, self.at(padded)))[: len(part)])
+            parts.append(np.asarray(self._value(model, self.at(padded, False)))[: len(part)])
         return np.concatenate(parts)
 
 
@@ -129,14 +170,16 @@ def split(batch: Batch, parts: int) -> Batch:
         rows = rows.reshape(rows.shape[0] // parts, parts, *rows.shape[1:])
         return jnp.moveaxis(jnp.swapaxes(rows, 0, 1), 1, axis)
 
-    return Batch(cut(batch.x, 0 - batch.x.ndim), *jax.tree.map(cut, (batch.offset, batch.terms, batch.scale)))
+    offset, terms, scale = jax.tree.map(cut, (batch.offset, batch.terms, batch.scale))
+    return Batch(cut(batch.x, 0 - batch.x.ndim), offset, terms, scale,
+                 tuple(split(part, parts) for part in batch.penalised))
 
 
 def plain_scale(problem: Problem) -> Callable[[Array], Array]:
     """All factors of the residuals are 1, (e,)."""
     schema = problem.schema
     size = jax.eval_shape(problem.residuals, jnp.zeros(schema.coordinates), jnp.zeros(schema.size),
-                          jnp.zeros((schema.coordinates, schema.size))).shape
+                          jnp.zeros((problem.derivatives, schema.size))).shape
     return lambda x: jnp.ones(size)
 
 

@@ -14,17 +14,27 @@ MOST_HOLES = 24  # with more holes, those of one name share an input
 
 
 def standard_inputs(problem: Problem) -> Callable[[Array], Array]:
-    """Coordinates scaled to [−1, 1], √t where there is an initial condition, decay from holes, extra inputs."""
+    """Coordinates scaled to [−1, 1], √t where there is an initial condition, decay from holes, extra inputs.
+
+    A periodic coordinate is replaced by its first cosines and sines, and what is not periodic is left out: then
+    whatever a network makes of the inputs is periodic, with all its derivatives.
+    """
     lo, hi = map(jnp.asarray, problem.domain.bounds)
     dim = problem.schema.dim
     root = problem.hints.root_time
     if root is None:
         root = bool(problem.layout.initial)
-    decays = _decays(problem)
+    closed = sorted({period.axis for period in problem.periods if period.hard})
+    straight = np.array([k for k in range(dim) if k not in closed], int)
+    decays = None if closed else _decays(problem)
     extra = problem.hints.inputs
+    multiples = np.arange(1, problem.hints.harmonics + 1)
 
     def inputs(x: Array) -> Array:
-        parts = [(2 * x[:dim] - lo - hi) / (hi - lo)]
+        parts = [((2 * x[:dim] - lo - hi) / (hi - lo))[straight]] if closed else [(2 * x[:dim] - lo - hi) / (hi - lo)]
+        for k in closed:
+            angles = 2 * jnp.pi * multiples * (x[k] - lo[k]) / (hi[k] - lo[k])
+            parts += [jnp.cos(angles), jnp.sin(angles)]
         if problem.time is not None:
             start, end = problem.time
             tau = (x[-1] - start) / (end - start)

@@ -1,7 +1,7 @@
 """Problems: what is to be solved. Knows no network; checks everything a user states."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.conditions import INITIAL, Condition
-from hardpde.fields import Schema, make_schema
-from hardpde.geometry import Shape, TimeSlice, check_shape
+from hardpde.conditions import INITIAL, Condition, Periodic
+from hardpde.fields import Schema, asks_for_laplacian, make_schema
+from hardpde.geometry import Face, Piece, Shape, TimeSlice, check_shape, gap_matrix
 from hardpde.layout import Layout, arrange
 from hardpde.reference import Reference
 
@@ -43,6 +43,7 @@ class Hints:
     near: fraction of the points drawn near the boundaries; early: fraction of them graded towards the start.
     scale: factors of the residuals, a function of the point: one number for each equation
     (the user's equations first, then those of the gradient fields).
+    harmonics: how many cosines and sines of a periodic coordinate the network is given.
     """
 
     inputs: Callable[[Array], Any] | None = None
@@ -57,6 +58,7 @@ class Hints:
     near: float = 0.4
     early: float = 0.5
     scale: Callable[[Array], Any] | None = None
+    harmonics: int = 3
 
     def __post_init__(self) -> None:
         if self.ramp not in ("linear", "root"):
@@ -69,6 +71,35 @@ class Hints:
                 raise ValueError(f"{place} needs 0 < inner < outer and a share between 0 and 1")
         if self.near + sum(place.share for place in self.focus) > 1:
             raise ValueError("the shares of focus and near add up to more than 1; lower them")
+        if self.harmonics < 1:
+            raise ValueError(f"the hint harmonics is {self.harmonics}; it must be at least 1")
+
+
+@dataclass(frozen=True)
+class Period:
+    """A periodic condition worked out: x on the face `condition.on` and x + shift e_axis are the same place."""
+
+    condition: Periodic
+    axis: int
+    shift: float
+    faces: tuple[Piece, Piece]
+    values: tuple[int, ...]  # components of the state that are compared
+    slopes: tuple[int, ...]  # those whose derivative along the axis is compared too
+
+    @property
+    def hard(self) -> bool:
+        return self.condition.soft is None
+
+    def pair(self, x: Any) -> tuple[Any, Any]:
+        """Points (n, c) moved along the axis onto the two faces."""
+        start = self.faces[0].params[self.axis]
+        return tuple(jnp.asarray(x).at[:, self.axis].set(at) for at in (start, start + self.shift))  # type: ignore
+
+    def rows(self, x: Array, jet: Array) -> Array:
+        """What differs between a pair of points: their jets (2, m, slots) → (r,)."""
+        difference = jet[0] - jet[1]
+        slopes = [difference[np.array(self.slopes), 1 + self.axis]] if self.slopes else []
+        return jnp.concatenate([difference[np.array(self.values), 0], *slopes])
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +108,8 @@ class Problem:
 
     domain: a Shape. fields: names, or {name: shape}. gradients: {field: whose spatial gradient it is}.
     residual(x, q, dq): the equations, each zero for the solution; the equations ∇u = p of the gradient
-    fields are added. time: (start, end). free: boundaries that carry no condition on purpose.
+    fields are added. It may use first derivatives, and the Laplacian (`laplacian(dq.u)`): then `order` is 2.
+    time: (start, end). free: boundaries that carry no condition on purpose.
     equations: how many scalar equations `residual` has, where that is not the number of plain fields.
     exact(x): the solution as {field: value}, where it is known; reference: a Reference or a function
     that makes one.
@@ -86,7 +118,7 @@ class Problem:
     domain: Shape
     fields: Any
     residual: Callable[..., Any]
-    conditions: Sequence[Condition]
+    conditions: Sequence[Condition | Periodic]
     gradients: Mapping[str, str] = field(default_factory=dict)
     time: tuple[float, float] | None = None
     free: Sequence[str] = ()
@@ -97,24 +129,56 @@ class Problem:
     name: str = "problem"
 
     def __post_init__(self) -> None:
+        # Conditions at points come first, so that their numbers are those of the layout.
+        ordered = sorted(self.conditions, key=lambda condition: isinstance(condition, Periodic))
+        object.__setattr__(self, "conditions", tuple(ordered))
         # Many small computations: the CPU compiles them sooner than an accelerator.
         with jax.default_device(jax.local_devices(backend="cpu")[0]):
             self._check_time()
             self._check_boundaries()
             check_shape(self.domain)
-            for condition in self.conditions:
+            for condition in self.pointwise:
                 self._check_linear(condition)
-            _ = self.layout
             self._check_residual()
+            _ = self.layout
+            for period in self.periods:
+                if period.hard:
+                    self._check_period(period)
 
     @cached_property
     def schema(self) -> Schema:
         return make_schema(self.fields, self.gradients, self.domain.dim, self.time is not None)
 
     @cached_property
+    def pointwise(self) -> tuple[Condition, ...]:
+        """The conditions at single points: all but the periodic ones."""
+        return tuple(condition for condition in self.conditions if isinstance(condition, Condition))
+
+    @cached_property
+    def periods(self) -> tuple[Period, ...]:
+        """The periodic conditions, worked out."""
+        return tuple(self._period(condition) for condition in self.conditions if isinstance(condition, Periodic))
+
+    @cached_property
+    def order(self) -> int:
+        """2 if the residual asks for a Laplacian, else 1."""
+        return 1 + asks_for_laplacian(self.schema, self.residual)
+
+    @property
+    def derivatives(self) -> int:
+        """How many derivatives `residuals` is given: one for each coordinate, and the Laplacian if it is used."""
+        return self.schema.coordinates + self.order - 1
+
+    @cached_property
     def layout(self) -> Layout:
-        return arrange(self.domain, self.schema, self.conditions, self.time, self.hints.collar,
-                       self.hints.sharp)
+        layout = arrange(self.domain, self.schema, self.pointwise, self.time, self.hints.collar,
+                         self.hints.sharp)
+        room = self._room(layout)
+        if self.hints.collar is not None and (room < layout.collar).any():
+            k = int((room / layout.collar).argmin())
+            raise ValueError(f"the collar of '{layout.pieces[k].name}' is {layout.collar[k]:g} and reaches a periodic "
+                             f"boundary; it must be at most {room[k]:g}")
+        return replace(layout, collar=np.minimum(layout.collar, room)) if self.periods else layout
 
     @cached_property
     def boundaries(self) -> dict[str, Any]:
@@ -137,7 +201,10 @@ class Problem:
         return jnp.concatenate(parts)
 
     def residuals(self, x: Array, q: Array, dq: Array) -> Array:
-        """All equations at one point, the gradient fields' included: x (c,), q (m,), dq (c, m) → (e,)."""
+        """All equations at one point, the gradient fields' included: x (c,), q (m,), dq (c, m) → (e,).
+
+        For a problem of order 2, dq (c + 1, m) ends with the Laplacian.
+        """
         state, derivatives = self.schema.state(q), self.schema.derivatives(dq)
         parts = [_vector(self.residual(x, state, derivatives))]
         for gradient, base in self.schema.gradients:
@@ -164,6 +231,8 @@ class Problem:
             raise ValueError(f"a boundary is named '{INITIAL}', the name of the start of time; choose another")
         listing = ", ".join(known)
         for condition in self.conditions:
+            if isinstance(condition, Periodic):
+                continue
             if not isinstance(condition, Condition):
                 raise ValueError(f"{condition!r} is not a condition; use dirichlet, neumann, robin, … or Condition")
             if condition.on == INITIAL and self.time is None:
@@ -174,6 +243,17 @@ class Problem:
             if name not in known:
                 raise ValueError(f"'{name}' is declared free, but there is no such boundary; they are {listing}")
         stated = {condition.on for condition in self.conditions}
+        for condition in self.conditions:
+            if not isinstance(condition, Periodic):
+                continue
+            for name in (condition.on, condition.to):
+                if name not in known:
+                    raise ValueError(f"there is no boundary '{name}'; the boundaries are {listing}")
+                others = [c.name for c in self.conditions if c is not condition and name in _places(c)]
+                if others:
+                    raise ValueError(f"boundary '{name}' is periodic and has another condition, '{others[0]}'; "
+                                     f"keep one of them")
+            stated |= {condition.to}
         for name in known:
             if name not in stated and name not in self.free:
                 raise ValueError(f"boundary '{name}' has no condition; give it one or declare it free=['{name}']")
@@ -208,6 +288,97 @@ class Problem:
             raise ValueError(f"the data of {where} cannot be evaluated or does not have {f1.shape[1]} rows: "
                              f"{_first_line(error)}") from None
 
+    def _period(self, condition: Periodic) -> Period:
+        """Work out and check which faces a periodic condition joins, and what it compares."""
+        schema = self.schema
+        whole = dict(zip(self.domain.pieces, self.domain.whole))
+        faces = []
+        for name in (condition.on, condition.to):
+            pieces = self.domain.boundaries[name].pieces
+            if len(pieces) != 1 or not isinstance(pieces[0].kind, Face) or not whole[pieces[0]]:
+                raise ValueError(f"periodic joins two whole faces of a Box, and '{name}' is not one; name the faces "
+                                 f"of a Box with sides=")
+            faces.append(pieces[0])
+        d = schema.dim
+        (a, na), (b, nb) = [(np.array(face.params[: 2 * d]), np.array(face.params[2 * d :])) for face in faces]
+        axis = int(np.abs(na).argmax())
+        shift = np.zeros(2 * d)
+        shift[[axis, d + axis]] = b[axis] - a[axis]
+        ends = sorted((float(a[axis]), float(b[axis])))
+        bounds = [float(bound[axis]) for bound in self.domain.bounds]
+        if (na + nb).any() or not np.allclose(ends, bounds, rtol=1e-12, atol=0.0):
+            raise ValueError(f"'{condition.on}' and '{condition.to}' are not opposite faces of the domain, so they "
+                             f"cannot be periodic")
+        if not np.allclose(a + shift, b, rtol=0.0, atol=1e-12 * self.domain.size):
+            raise ValueError(f"'{condition.on}' and '{condition.to}' have different extents, so they cannot be "
+                             f"periodic; one must be the other, shifted")
+        names = condition.fields or schema.names
+        for name in names:
+            if name not in schema.names:
+                raise ValueError(f"the condition '{condition.name}' on '{condition.on}': there is no field '{name}'; "
+                                 f"the fields are {', '.join(schema.names)}")
+        gradients = [gradient for gradient, base in schema.gradients if base in names]
+        values = [k for name in dict.fromkeys((*names, *gradients)) for k in _components(schema, name)]
+        plain = [name for name in names if schema.gradient_of(name) is None and name not in dict(schema.gradients)]
+        slopes = [k for name in plain for k in _components(schema, name)] if self.order == 2 else []
+        return Period(condition, axis, float(b[axis] - a[axis]), (faces[0], faces[1]), tuple(values), tuple(slopes))
+
+    def _room(self, layout: Layout) -> np.ndarray:
+        """How wide collars may be without reaching a periodic face; faces that run from one to the other may, (n,)."""
+        room = np.full(len(layout.pieces), np.inf)
+        for period in self.periods:
+            if not period.hard or not layout.pieces:
+                continue
+            gaps = gap_matrix((*layout.pieces, *period.faces), self.domain)
+            room = np.where([self._spans(piece, period) for piece in layout.pieces], room,
+                            np.minimum(room, np.minimum(gaps, gaps.T)[:-2, -2:].min(axis=1)))
+        return room
+
+    def _spans(self, piece: Piece, period: Period) -> bool:
+        """Whether a piece is a face that runs from one periodic face to the other."""
+        if not isinstance(piece.kind, Face):
+            return False
+        d, k = self.schema.dim, period.axis
+        return bool(np.isclose(abs(piece.params[d + k] - piece.params[k]), abs(period.shift)))
+
+    def _check_period(self, period: Period) -> None:
+        """The data of other conditions, and extra inputs, must be periodic too."""
+        axis, ends = period.axis, f"between '{period.condition.on}' and '{period.condition.to}'"
+        smooth = self.order == 2 or bool(self.schema.gradients)
+
+        def differs(function: Callable[[Array], Any], x: Array) -> float:
+            """By how much a function, or its slope where the problem needs one, differs between paired points."""
+            def sides(x):
+                value, slope = jax.jvp(function, (x,), (jnp.zeros_like(x).at[axis].set(1.0),))
+                return (value, slope) if smooth else (value,)
+
+            one, two = (jax.jit(jax.vmap(sides))(side) for side in period.pair(x))
+            apart = [np.abs(np.asarray(a - b)).max(initial=0.0) / max(1.0, np.abs(np.asarray(a)).max(initial=0.0))
+                     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two))]
+            return max(apart, default=0.0)
+
+        for condition in self.pointwise:
+            if condition.on == INITIAL:
+                normal = jnp.zeros(self.schema.dim)
+                x = self.boundaries[INITIAL].sample(jax.random.key(3), 16)
+            else:
+                piece = next((p for p in self.domain.boundaries[condition.on].pieces if self._spans(p, period)), None)
+                if piece is None:
+                    continue
+                x = self._with_times(piece.sample(jax.random.key(3), 16))
+                normal = piece.normal(x[0])
+            miss = differs(lambda x, c=condition, n=normal: c.matrix(self.schema, x, n), x)  # type: ignore[misc]
+            if not miss <= 1e-9:
+                raise ValueError(f"the data of '{condition.name}' on '{condition.on}' or their slopes differ by "
+                                 f"{miss:.2g} {ends}; make them periodic, or give periodic soft=WEIGHT")
+        if self.hints.decay:
+            raise ValueError(f"the hint decay=True gives inputs that are not periodic {ends}; leave it out")
+        if self.hints.inputs is not None:
+            miss = differs(self.hints.inputs, self._points(jax.random.key(3), 16))
+            if not miss <= 1e-9:
+                raise ValueError(f"the extra inputs or their slopes differ by {miss:.2g} {ends}; make the hint inputs "
+                                 f"periodic")
+
     def _check_residual(self) -> None:
         schema = self.schema
         expected = self.equations
@@ -219,12 +390,13 @@ class Problem:
         def evaluate(key):
             x = self._points(key, 64)
             q = jax.random.normal(key, (schema.size,))
-            dq = jax.random.normal(key, (schema.coordinates, schema.size))
             hints = [jax.vmap(hint)(x) for hint in (self.guess, self.hints.inputs, self.hints.outputs) if hint]
+            dq = jax.random.normal(key, (self.derivatives, schema.size))
             return jax.vmap(
                 lambda x: _vector(self.residual(x, schema.state(q), schema.derivatives(dq))))(x), hints
 
         try:
+            _ = self.order
             values, hints = jax.tree.map(np.asarray, evaluate(jax.random.key(4)))
         except ValueError as error:
             raise ValueError(f"residual: {_first_line(error)}") from None
@@ -249,6 +421,11 @@ class Problem:
         t = jax.random.uniform(key, (n, 1), minval=self.time[0], maxval=self.time[1])
         return jnp.concatenate([points, t], axis=1)
 
+    def _with_times(self, points: Array) -> Array:
+        if self.time is None:
+            return points
+        return jnp.concatenate([points, jnp.linspace(*self.time, len(points))[:, None]], axis=1)
+
 
 def exact_reference(problem: Problem, points: int = 4000, times: int = 11) -> Reference:
     """The known solution at points drawn in the domain, at equally spaced times."""
@@ -262,6 +439,16 @@ def exact_reference(problem: Problem, points: int = 4000, times: int = 11) -> Re
     slices = [evaluate(np.concatenate([x, np.full((len(x), 1), t)], axis=1)) for t in instants]
     values = {name: np.stack([np.asarray(s[name]) for s in slices]) for name in slices[0]}
     return Reference(x, values, instants, about=about)
+
+
+def _components(schema: Schema, name: str) -> range:
+    part = schema.slices[name]
+    return range(part.start, part.stop)
+
+
+def _places(condition: Any) -> tuple[str, ...]:
+    """The boundaries that a condition concerns."""
+    return (condition.on, condition.to) if isinstance(condition, Periodic) else (condition.on,)
 
 
 def _vector(value: Any) -> Array:

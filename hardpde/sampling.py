@@ -6,7 +6,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.geometry.stacking import place
-from hardpde.problem import Focus, Problem
+from hardpde.problem import Focus, Period, Problem
 
 EARLIEST = 1e-6  # of the time span: √t has no derivative at its start
 
@@ -24,17 +24,27 @@ def graded(problem: Problem, key: Array, n: int) -> Array:
     """n points, a part of them near the boundaries and early in time, as the problem's hints say."""
     keys = jax.random.split(key, 4 + len(problem.hints.focus))
     x = problem.domain.sample(keys[0], n)
-    taken = round(problem.hints.near * n) if problem.layout.pieces else 0
-    if taken:
-        x = x.at[:taken].set(_near(problem, keys[1], x[:taken]))
-    for focus, k in zip(problem.hints.focus, keys[4:]):
-        some = slice(taken, taken + round(focus.share * n))
-        x, taken = x.at[some].set(_about(problem, focus, k, x[some])), some.stop
+    near = round(problem.hints.near * n) if problem.layout.pieces else 0
+    wished = [_near(problem, keys[1], near)] if near else []
+    wished += [_about(focus, k, round(focus.share * n)) for focus, k in zip(problem.hints.focus, keys[4:])]
+    if wished:
+        y = jnp.concatenate(wished)
+        inside = jax.vmap(problem.domain.sdf)(y) < 0
+        x = x.at[: len(y)].set(jnp.where(inside[:, None], y, x[: len(y)]))
     if problem.time is None:
         return x
     tau = jax.random.uniform(keys[2], (n, 1))
     early = jax.random.uniform(keys[3], (n, 1)) < (problem.hints.early if problem.layout.initial else 0.0)
     return jnp.concatenate([x, _times(problem, jnp.where(early, tau**3, tau))], axis=1)
+
+
+def paired(problem: Problem, period: Period, key: Array, n: int) -> Array:
+    """n pairs of points (2, n, c) that a periodic condition makes one, uniform on the face and in time."""
+    space, time = jax.random.split(key)
+    x = period.faces[0].sample(space, n)
+    if problem.time is not None:
+        x = jnp.concatenate([x, _times(problem, jax.random.uniform(time, (n, 1)))], axis=1)
+    return jnp.stack(period.pair(x))
 
 
 def _times(problem: Problem, tau: Array) -> Array:
@@ -43,28 +53,23 @@ def _times(problem: Problem, tau: Array) -> Array:
     return start + (end - start) * jnp.maximum(tau, EARLIEST)
 
 
-def _about(problem: Problem, focus: Focus, key: Array, otherwise: Array) -> Array:
-    """Points about a place, distances even in scale; `otherwise` where that leaves the domain."""
+def _about(focus: Focus, key: Array, n: int) -> Array:
+    """Points about a place, distances even in scale; some may lie outside the domain."""
     far, where = jax.random.split(key)
-    direction = jax.random.normal(where, otherwise.shape)
+    direction = jax.random.normal(where, (n, len(focus.at)))
     direction = direction / jnp.linalg.norm(direction, axis=1, keepdims=True)
-    r = focus.inner * (focus.outer / focus.inner) ** jax.random.uniform(far, (len(otherwise), 1))
-    x = jnp.asarray(focus.at, float) + r * direction
-    inside = jax.vmap(problem.domain.sdf)(x) < 0
-    return jnp.where(inside[:, None], x, otherwise)
+    r = focus.inner * (focus.outer / focus.inner) ** jax.random.uniform(far, (n, 1))
+    return jnp.asarray(focus.at, float) + r * direction
 
 
-def _near(problem: Problem, key: Array, otherwise: Array) -> Array:
-    """Points within two collars of a boundary, denser close to it; `otherwise` where that leaves the domain."""
+def _near(problem: Problem, key: Array, n: int) -> Array:
+    """Points within two collars of a boundary, denser close to it; some may lie outside the domain."""
     layout = problem.layout
     measure = np.array([piece.measure for piece in layout.pieces])
     bodies = np.array([piece.body for piece in layout.pieces])
     share = measure / np.array([measure[bodies == b].sum() for b in bodies])  # every body alike
     which, far, where = jax.random.split(key, 3)
-    n = len(otherwise)
     ids = jax.random.choice(which, len(layout.pieces), (n,), p=jnp.asarray(share / share.sum()))
     depth = 2 * jnp.asarray(layout.collar)[ids] * jax.random.uniform(far, (n,)) ** 1.5
     feet, normals = place(layout.pieces, ids, jax.random.uniform(where, (n, problem.schema.dim)))
-    x = feet - depth[:, None] * normals
-    inside = jax.vmap(problem.domain.sdf)(x) < 0
-    return jnp.where(inside[:, None], x, otherwise)
+    return feet - depth[:, None] * normals

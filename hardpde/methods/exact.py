@@ -7,20 +7,26 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.ansatz import Batch, Exact, Term, combine, jets
+from hardpde.ansatz import Batch, Exact, Term, combine, jets, laplacian_over
 from hardpde.formulation import Formulation, adaptive_choice, cast, default_chunks, residual_scale
 from hardpde.inputs import standard_inputs
 from hardpde.networks import MLP, mlp
+from hardpde.penalties import periodic_penalties
 from hardpde.problem import Problem
 from hardpde.sampling import graded, uniform
 
 RARE = 0.03  # of the points
+MOST = 16  # collars that may hold one point
 
 
 def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 4096, dtype: str = "float64",
           adaptive: bool = False, sampling: str = "graded", chunk: int | None = None) -> Formulation:
-    """Conditions hold by construction; the network learns the smooth solution itself."""
+    """Conditions hold by construction; the network learns the smooth solution itself.
+
+    Periodic conditions are built into the inputs, or are penalties where they are stated as soft.
+    """
     _check_positive(width=width, depth=depth, points=points)
+    _check_periods(problem)
     if sampling not in ("graded", "uniform"):
         raise ValueError(f"sampling is '{sampling}'; it is 'graded' or 'uniform'")
     inputs = standard_inputs(problem)
@@ -35,8 +41,18 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
     chunks = default_chunks(points, chunk, 512)
     candidates = graded if sampling == "graded" else uniform
 
-    classes = _classes(problem, ansatz, candidates, points, chunks)
+    pool = points + points // 4 + 256
+
+    @jax.jit
+    def look(key: Array) -> tuple[Array, Array, Array]:
+        """Candidates for points: x (pool, c), the pieces whose collar holds them, how many these are."""
+        x = candidates(problem, key, pool)
+        return x, *jax.vmap(lambda x: ansatz.active(x, min(len(problem.layout.pieces), MOST)))(x)
+
+    classes = _classes(look, points, chunks)
     total = sum(classes)
+    second = problem.schema.dim if problem.order == 2 else 0
+    penalties = periodic_penalties(problem, total, chunks)
 
     def init(key: Array) -> MLP:
         return mlp(key, sizes, jnp.dtype(dtype))
@@ -44,16 +60,17 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
     def state(model: MLP, batch: Batch) -> Array:
         rows = np.cumsum([term.inputs.shape[-1] for term in batch.terms])
         stacked = jnp.concatenate([term.inputs for term in batch.terms], axis=-1)
-        outputs = jnp.split(model.jet(stacked), rows[:-1], axis=-1)
-        return combine(batch.offset, batch.terms, outputs)
+        over = laplacian_over(problem.schema, batch.offset)
+        outputs = jnp.split(model.jet(stacked, over), rows[:-1], axis=-1)
+        return combine(batch.offset, batch.terms, outputs, over)
 
     def assemble(x: Array, ids: Array, classes: tuple[int, ...], differentiate=True) -> Batch:
-        return _assemble(ansatz, scale, x, ids, classes, differentiate)
+        return _assemble(ansatz, scale, x, ids, classes, differentiate, second)
 
     @jax.jit
     def _choose(key: Array) -> tuple[Array, Array]:
-        x = candidates(problem, key, total + total // 4 + 256)
-        return _stratify(ansatz, x, classes)
+        x, ids, counts = look(key)
+        return _stratify(x, ids, counts, classes)
 
     @jax.jit
     def _batch(x: Array, ids: Array) -> Batch:
@@ -66,32 +83,52 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
         for k in jax.random.split(pool_key, 4):
             x, ids = _choose(k)
             batch = _batch(x, ids)
-            pools.append(x)
+            pools.append((x, ids))
             scores.append((formulation.residuals(model, batch) ** 2).sum(0))
-        x = jnp.concatenate(pools)
+        x, ids = (jnp.concatenate(parts) for parts in zip(*pools))
         chosen = adaptive_choice(pick, jnp.concatenate(scores).astype(jnp.float64), total + total // 4)
-        return _stratify(ansatz, x[chosen], classes)
+        return _stratify(x[chosen], ids[chosen], (ids[chosen] >= 0).sum(1), classes)
 
     def draw(key: Array, model: MLP | None = None) -> Batch:
         """Fresh points; with `adaptive`, chosen from a larger pool where the model's residual is large."""
-        x, ids = _refine(key, model) if adaptive and model is not None else _choose(key)
-        return _batch(x, ids)
+        x, ids = _refine(key, model) if adaptive and model is not None else on_cpu(_choose, key)
+        return _batch(x, ids)._replace(penalised=tuple(
+            _penalised(jax.random.fold_in(key, k + 1), k) for k in range(len(penalties))))
+
+    @partial(jax.jit, static_argnums=(1, 2))
+    def _anywhere(x: Array, most: int, differentiate: bool) -> Batch:
+        ids, _ = jax.vmap(lambda x: ansatz.active(x, most))(x)
+        return assemble(x, ids, (*[0] * most, len(x)), differentiate)
 
     @partial(jax.jit, static_argnums=1)
-    def _values(x: Array, most: int) -> Batch:
-        ids, _ = jax.vmap(lambda x: ansatz.active(x, most))(x)
-        return _assemble(ansatz, scale, x, ids, (0, *[0] * (most - 1), len(x)), False)
+    def _penalised(key: Array, k: int) -> Batch:
+        x = penalties[k].draw(key, penalties[k].places)
+        return cast(_anywhere(x.reshape(-1, x.shape[-1]), reached[k], True), dtype)
 
     @jax.jit
     def _most(x: Array) -> Array:
         return jax.vmap(lambda x: ansatz.active(x, 1)[1])(x).max()
 
-    def at(x: np.ndarray) -> Batch:
-        """Values at any points, in their order, without derivatives."""
-        return _values(jnp.asarray(x), max(int(_most(jnp.asarray(x))), 1))
+    def at(x: np.ndarray, derivatives: bool = False) -> Batch:
+        """The same at any points, in their order."""
+        return _anywhere(jnp.asarray(x), slots(jnp.asarray(x)), derivatives)
 
-    formulation = Formulation(problem, init, draw, draw, state, at, total, jnp.dtype(dtype), chunks)
+    def slots(x: Array) -> int:
+        """In how many collars a point lies, at most; no fewer than one unless there are none."""
+        return max(int(_most(x)), min(len(problem.layout.pieces), 1))
+
+    # Found from many points, once: a draw has fixed shapes.
+    trials = [penalty.draw(jax.random.key(11), 2000) for penalty in penalties]
+    reached = [slots(x.reshape(-1, x.shape[-1])) for x in trials]
+    formulation = Formulation(problem, init, draw, draw, state, at, total, jnp.dtype(dtype), chunks, penalties)
     return formulation
+
+
+def _check_periods(problem: Problem) -> None:
+    for period in problem.periods:
+        if period.hard and len(period.values) < problem.schema.size:
+            raise ValueError(f"method exact builds '{period.condition.name}' on '{period.condition.on}' into the "
+                             f"inputs of all fields; leave the fields out, or give soft=WEIGHT")
 
 
 def _check_positive(**values) -> None:
@@ -100,18 +137,18 @@ def _check_positive(**values) -> None:
             raise ValueError(f"{name} is {value}; it must be at least 1")
 
 
-def _classes(problem, ansatz: Exact, candidates, points: int, chunks: int) -> tuple[int, ...]:
+def _classes(look, points: int, chunks: int) -> tuple[int, ...]:
     """How many of the points lie in the collars of at least 0, 1, 2, … pieces; every number suits the chunks.
 
     The counts of points with exactly k corrections are fixed (a stratified sample), so that shapes are static.
     """
-
-    @jax.jit
-    def count(key):
-        return jax.vmap(lambda x: ansatz.active(x, 1)[1])(candidates(problem, key, 20_000))
-
-    counts = np.asarray(count(jax.random.key(11)))
+    parts: list[np.ndarray] = []
+    while sum(map(len, parts)) < 20_000:
+        parts.append(np.asarray(on_cpu(look, jax.random.fold_in(jax.random.key(11), len(parts)))[2]))
+    counts = np.concatenate(parts)
     most = int(counts.max(initial=0))
+    if most > MOST:
+        raise ValueError(f"a point lies in the collars of {most} pieces and {MOST} is the most; state narrower ones")
     # Collars may fill the domain: classes too rare for a draw to find are left to the next one.
     least = int(np.quantile(counts, RARE))
     sizes = []
@@ -121,25 +158,39 @@ def _classes(problem, ansatz: Exact, candidates, points: int, chunks: int) -> tu
     return (*[0] * least, rest, *reversed(sizes))
 
 
-def _stratify(ansatz: Exact, x: Array, classes: tuple[int, ...]) -> tuple[Array, Array]:
+def _stratify(x: Array, ids: Array, counts: Array, classes: tuple[int, ...]) -> tuple[Array, Array]:
     """Pick the stated number of points of each class, most corrections first; a short class takes from below."""
     most = len(classes) - 1
-    ids, counts = jax.vmap(lambda x: ansatz.active(x, max(most, 1)))(x)
     order = []
     for k in range(most, -1, -1):
         rank = jnp.where(counts == k, 0, jnp.where(counts < k, 1, 2))
         order.append(jnp.argsort(rank, stable=True)[: classes[k]])
     chosen = jnp.concatenate(order)
-    return x[chosen], ids[chosen]
+    return x[chosen], ids[chosen, :most]
 
 
-def _assemble(ansatz: Exact, scale, x: Array, ids: Array, classes: tuple[int, ...], differentiate: bool) -> Batch:
+def on_cpu(function, key: Array):
+    """Run a function of a key on the CPU, which compiles the many small steps of drawing points much sooner.
+
+    The result lies where computations run; inside a compiled function nothing changes.
+    """
+    if isinstance(key, jax.core.Tracer) or jax.default_backend() == "cpu":
+        return function(key)
+    home = jax.local_devices(backend="cpu")[0]
+    with jax.default_device(home):
+        result = function(jax.device_put(key, home))
+    return jax.device_put(result, jax.local_devices()[0])
+
+
+def _assemble(ansatz: Exact, scale, x: Array, ids: Array, classes: tuple[int, ...], differentiate: bool,
+              second: int = 0) -> Batch:
     """The batch of points sorted by class: main term for all, correction s for the first rows only."""
     most = len(classes) - 1
     corrected = sum(classes[1:])
 
     def jet(function, *points):
-        return jax.vmap(lambda x, *more: jets(lambda x: function(x, *more), x, differentiate), out_axes=-1)(*points)
+        return jax.vmap(lambda x, *more: jets(lambda x: function(x, *more), x, differentiate, second),
+                        out_axes=-1)(*points)
 
     offset, matrix, inputs = jet(ansatz.main, x)  # (m, 1 + c, n), (m, m, 1 + c, n), (f, 1 + c, n)
     terms = [Term(inputs, matrix)]

@@ -1,15 +1,17 @@
 """The paper's method (Liu et al., NeurIPS 2022): a main network, one sub-network for each boundary."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.ansatz import Batch, Paper, Term, combine, jets
+from hardpde.ansatz import Batch, Paper, Term, combine, jets, laplacian_over
 from hardpde.formulation import Formulation, cast, default_chunks, plain_scale
 from hardpde.networks import MLP, mlp
+from hardpde.penalties import periodic_penalties
 from hardpde.problem import Problem
 from hardpde.sampling import uniform
 
@@ -17,12 +19,17 @@ from hardpde.sampling import uniform
 def hc(problem: Problem, *, main: Sequence[int] = (50, 50, 50, 50), sub: Sequence[int] = (20, 20, 20),
        points: int = 8192, beta_s: float = 5.0, beta_t: float = 10.0, softmin_beta: float = 4.0,
        basis: str = "low-dimensional", dtype: str = "float32", chunk: int | None = None) -> Formulation:
-    """Conditions hold up to e^{−β}: exact in the limit of hard weights only. Kept as printed, for comparison."""
+    """Conditions hold up to e^{−β}: exact in the limit of hard weights only. Kept as printed, for comparison.
+
+    The paper has no ansatz for periodic conditions: they are penalties in the loss, of weight 1 unless stated.
+    """
     ansatz = Paper(problem, beta_s, beta_t, softmin_beta, basis)
     coordinates, size = problem.schema.coordinates, problem.schema.size
     scale = plain_scale(problem)
     chunks = default_chunks(points, chunk, 256)
     points = max(1, round(points / chunks)) * chunks
+    second = problem.schema.dim if problem.order == 2 else 0
+    penalties = periodic_penalties(problem, points, chunks, default=1.0)
 
     def init(key: Array) -> list[MLP]:
         keys = jax.random.split(key, 1 + len(ansatz.subnetworks))
@@ -32,12 +39,13 @@ def hc(problem: Problem, *, main: Sequence[int] = (50, 50, 50, 50), sub: Sequenc
         return networks
 
     def state(model: list[MLP], batch: Batch) -> Array:
+        over = laplacian_over(problem.schema, batch.offset)
         return combine(batch.offset, batch.terms,
-                       [network.jet(term.inputs) for network, term in zip(model, batch.terms)])
+                       [network.jet(term.inputs, over) for network, term in zip(model, batch.terms)], over)
 
     def assemble(x: Array, differentiate: bool) -> Batch:
         def one(x):
-            return jets(lambda x: (*ansatz.coefficients(x), x), x, differentiate)
+            return jets(lambda x: (*ansatz.coefficients(x), x), x, differentiate, second)
 
         c, matrix, groups, inputs = jax.vmap(one, out_axes=-1)(x)
         terms = [Term(inputs, matrix), *[Term(inputs, group) for group in groups]]
@@ -45,17 +53,20 @@ def hc(problem: Problem, *, main: Sequence[int] = (50, 50, 50, 50), sub: Sequenc
 
     @jax.jit
     def _draw(key: Array) -> Batch:
-        return cast(assemble(uniform(problem, key, points), True), dtype)
+        inside = assemble(uniform(problem, key, points), True)
+        edges = [penalty.draw(jax.random.fold_in(key, k + 1), penalty.places) for k, penalty in enumerate(penalties)]
+        penalised = tuple(assemble(x.reshape(-1, x.shape[-1]), True) for x in edges)
+        return cast(inside._replace(penalised=penalised), dtype)
 
     def draw(key: Array, model=None) -> Batch:
         """Fresh points, uniform, as the paper draws them."""
         return _draw(key)
 
-    @jax.jit
-    def _at(x: Array) -> Batch:
-        return assemble(x, False)
+    @partial(jax.jit, static_argnums=1)
+    def _at(x: Array, derivatives: bool) -> Batch:
+        return assemble(x, derivatives)
 
-    def at(x: np.ndarray) -> Batch:
-        return _at(jnp.asarray(x))
+    def at(x: np.ndarray, derivatives: bool = False) -> Batch:
+        return _at(jnp.asarray(x), derivatives)
 
-    return Formulation(problem, init, draw, draw, state, at, points, jnp.dtype(dtype), chunks)
+    return Formulation(problem, init, draw, draw, state, at, points, jnp.dtype(dtype), chunks, penalties)
