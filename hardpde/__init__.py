@@ -16,6 +16,7 @@ from hardpde.conditions import (  # noqa: E402
     slip,
     traction,
 )
+from hardpde.extension import Surrogate, extend, learned_distance  # noqa: E402
 from hardpde.fields import curl, div, dt, grad  # noqa: E402
 from hardpde.formulation import Formulation  # noqa: E402
 from hardpde.geometry import (  # noqa: E402
@@ -36,6 +37,6 @@ from hardpde.training import Stage  # noqa: E402
 
 __all__ = [
     "Ball", "Boundary", "Box", "Condition", "Formulation", "Hints", "Interval", "Polygon", "Problem", "Reference",
-    "Shape", "Solution", "Spline", "Stage", "airfoil", "curl", "dirichlet", "div", "dt", "grad", "initial",
-    "neumann", "read_airfoil", "robin", "slip", "solve", "traction",
+    "Shape", "Solution", "Spline", "Stage", "Surrogate", "airfoil", "curl", "dirichlet", "div", "dt", "extend", "grad",
+    "initial", "learned_distance", "neumann", "read_airfoil", "robin", "slip", "solve", "traction",
 ]

@@ -29,6 +29,8 @@ class Hints:
     near: fraction of the points drawn near the boundaries; early: fraction of them graded towards the start.
     scale: factors of the residuals, a function of the point: one number for each equation
     (the user's equations first, then those of the gradient fields).
+    distances, normals: functions of the point by the name of a boundary, for method hc alone: its distance
+    (all pieces of that name are one boundary then) and its outward unit normals, known off the boundary too.
     """
 
     inputs: Callable[[Array], Any] | None = None
@@ -39,6 +41,8 @@ class Hints:
     near: float = 0.4
     early: float = 0.5
     scale: Callable[[Array], Any] | None = None
+    distances: Mapping[str, Callable[[Array], Any]] = field(default_factory=dict)
+    normals: Mapping[str, Callable[[Array], Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.ramp not in ("linear", "root"):
@@ -46,6 +50,10 @@ class Hints:
         for name in ("near", "early"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"the hint {name} is {getattr(self, name)}; it is a fraction between 0 and 1")
+        for name in ("distances", "normals"):
+            stated = getattr(self, name)
+            if not isinstance(stated, Mapping) or not all(map(callable, stated.values())):
+                raise ValueError(f"the hint {name} is a dictionary of functions of the point, by name of a boundary")
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +145,11 @@ class Problem:
         for name in self.free:
             if name not in known:
                 raise ValueError(f"'{name}' is declared free, but there is no such boundary; they are {listing}")
+        for hint in ("distances", "normals"):
+            for name in getattr(self.hints, hint):
+                if name not in known:
+                    raise ValueError(f"the hint {hint} names '{name}', and there is no such boundary; "
+                                     f"they are {listing}")
         stated = {condition.on for condition in self.conditions}
         for name in known:
             if name not in stated and name not in self.free:
