@@ -393,12 +393,15 @@ class Paper:
     def distances(self, family: Family, x: Array) -> tuple[Array, Array]:
         """l (k,) and normals (k, d) of a family's boundaries at one point."""
         space = x[: self.schema.dim]
+        distance, normal = self.stated_distances.get(family.name), self.stated_normals.get(family.name)
+        if distance and normal:  # then the geometry, which may be costly, is not needed
+            return jnp.reshape(distance(x), 1), jnp.reshape(normal(x), (1, -1))
         l, normals = jax.vmap(lambda params, sign: family.distance(params, sign, space, self.softmin_beta))(
             tuple(map(jnp.asarray, family.params)), jnp.asarray(family.sign))
-        if family.name in self.stated_distances:
-            l = jnp.full_like(l, self.stated_distances[family.name](x))
-        if family.name in self.stated_normals:
-            normals = jnp.broadcast_to(jnp.asarray(self.stated_normals[family.name](x)), normals.shape)
+        if distance:
+            l = jnp.reshape(distance(x), 1)
+        if normal:
+            normals = jnp.broadcast_to(jnp.asarray(normal(x)), normals.shape)
         return l, normals
 
     def _alphas(self, problem, block: Block, beta_s: float) -> list[np.ndarray]:
@@ -591,7 +594,7 @@ def _check_stated(problem) -> None:
     for name in (*problem.hints.distances, *problem.hints.normals):
         boundary = problem.boundaries[name]
         points = boundary.sample(jax.random.key(6), 200)
-        x, true = _timed(problem, points), jax.vmap(boundary.normal)(points)
+        x, true = _timed(problem, points), jax.jit(jax.vmap(boundary.normal))(points)
         if name in problem.hints.distances:
             l = _sampled(problem.hints.distances[name], x, (), f"the stated distance of '{name}'")
             if not np.abs(l).max() <= 0.05 * size:
