@@ -104,7 +104,7 @@ def learned_distance(
     (lo, hi) (then without the inside of `curve`, if that is a solid). By default there are two reference points,
     in the front and the rear half of the curve.
     """
-    outline = _outline(curve, 2000)
+    outline, _ = _outline(curve, 2000)
     for name, value in (("width", width), ("depth", depth), ("points", points), ("steps", steps)):
         if value < 1:
             raise ValueError(f"{name} is {value}; it must be at least 1")
@@ -140,7 +140,7 @@ def extend(
         raise ValueError(f"method is '{method}'; it is 'interpolation' or 'network'")
     if points < 16:
         raise ValueError(f"points is {points}; a curve needs at least 16")
-    outline = _outline(curve, points)
+    outline, normals = _outline(curve, points)
     data = np.asarray(jax.jit(jax.vmap(lambda x: jnp.asarray(values(x), float)))(outline))
     if data.ndim > 2 or not np.isfinite(data).all():
         raise ValueError("the values on the curve must be finite numbers or vectors; check the function given")
@@ -152,8 +152,8 @@ def extend(
         centres = _two_references(outline) if references is None else _references(references)
         function = _train(jax.random.key(seed), centres, _extent(outline), outline, table, 30, 3, steps, 1e-3)
     else:
-        centres = _kernel(curve, points)[None] if references is None else _references(references)
-        _check_star(curve, points, centres)
+        centres = _kernel(outline, normals)[None] if references is None else _references(references)
+        _check_star(outline, normals, centres)
         function = _by_angle(outline, table, centres)
 
     def extended(x: Array) -> Array:
@@ -198,11 +198,7 @@ def _two_references(outline: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------------- points
 
 
-def _outline(curve: Boundary | Shape, n: int) -> np.ndarray:
-    return _outline_and_normals(curve, n)[0]
-
-
-def _outline_and_normals(curve: Boundary | Shape, n: int) -> tuple[np.ndarray, np.ndarray]:
+def _outline(curve: Boundary | Shape, n: int) -> tuple[np.ndarray, np.ndarray]:
     """About n points along the curve's pieces, never at their ends, and the normals there."""
     if not isinstance(curve, Boundary | Shape):
         raise ValueError(f"{curve!r} is not a curve; give a boundary like domain.boundaries['name'], or a solid")
@@ -268,9 +264,8 @@ def _train(key: Array, references: np.ndarray, scale: float, x: np.ndarray, targ
 # ---------------------------------------------------------------- interpolation in the angle
 
 
-def _kernel(curve: Boundary | Shape, n: int) -> np.ndarray:
+def _kernel(points: np.ndarray, normals: np.ndarray) -> np.ndarray:
     """The point from which the whole curve is seen best: it lies deepest behind all tangents."""
-    points, normals = _outline_and_normals(curve, n)
     best, depth = points.mean(0), 0.0
     for sign in (1.0, -1.0):
         away = sign * normals
@@ -282,8 +277,7 @@ def _kernel(curve: Boundary | Shape, n: int) -> np.ndarray:
     return best
 
 
-def _check_star(curve: Boundary | Shape, n: int, references: np.ndarray) -> None:
-    points, normals = _outline_and_normals(curve, n)
+def _check_star(points: np.ndarray, normals: np.ndarray, references: np.ndarray) -> None:
     for centre in references:
         facing = ((points - centre) * normals).sum(1)
         if facing.min() <= 0 <= facing.max():
