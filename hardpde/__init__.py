@@ -17,6 +17,7 @@ from hardpde.conditions import (  # noqa: E402
     slip,
     traction,
 )
+from hardpde.extension import Surrogate, extend, learned_distance  # noqa: E402
 from hardpde.fields import curl, div, dt, grad, laplacian  # noqa: E402
 from hardpde.formulation import Formulation  # noqa: E402
 from hardpde.geometry import (  # noqa: E402
@@ -37,6 +38,7 @@ from hardpde.training import Stage  # noqa: E402
 
 __all__ = [
     "Ball", "Boundary", "Box", "Condition", "Focus", "Formulation", "Hints", "Interval", "Polygon", "Problem",
-    "Reference", "Shape", "Solution", "Spline", "Stage", "airfoil", "curl", "dirichlet", "div", "dt", "grad",
-    "initial", "laplacian", "neumann", "periodic", "read_airfoil", "robin", "slip", "solve", "traction",
+    "Reference", "Shape", "Solution", "Spline", "Stage", "Surrogate", "airfoil", "curl", "dirichlet", "div", "dt",
+    "extend", "grad", "initial", "laplacian", "learned_distance", "neumann", "periodic", "read_airfoil", "robin",
+    "slip", "solve", "traction",
 ]

@@ -374,7 +374,7 @@ class Family(NamedTuple):
 
     kinds: tuple[Kind, ...]  # of the faces of one boundary
     params: tuple[np.ndarray, ...]  # (k, p) for each face
-    sign: np.ndarray  # (k,) −1 where the solid was subtracted
+    sign: np.ndarray  # (k, faces) −1 where the solid was subtracted
     conditions: tuple[int, ...]
     rows: int
     name: str
@@ -382,7 +382,7 @@ class Family(NamedTuple):
     def distance(self, params, sign, space: Array, beta: float) -> tuple[Array, Array]:
         """l of one boundary, blurred by SoftMin over its faces; and the normal of the nearest face."""
         feet = [kind.closest(p, space) for kind, p in zip(self.kinds, params)]
-        normals = jnp.stack([sign * kind.normal(p, foot) for kind, p, foot in zip(self.kinds, params, feet)])
+        normals = jnp.stack([s * kind.normal(p, foot) for s, kind, p, foot in zip(sign, self.kinds, params, feet)])
         signed = jnp.stack([n @ (foot - space) for n, foot in zip(normals, feet)])
         if len(feet) == 1:
             return signed[0], normals[0]
@@ -401,7 +401,8 @@ class Paper:
     """q = l NN_main + Σ_i exp(−α_i l_i) (B_i NN_i + A_i⁺ g_i), then u ← u(1 − e^{−β_t t}) + f e^{−β_t t}.
 
     Equations (10)–(12) and appendices A.2, A.6 of Liu et al., as printed. With basis="low-dimensional" the
-    null spaces of A.2 replace B = I − ññᵀ for d = 1, 2.
+    null spaces of A.2 replace B = I − ññᵀ for d = 1, 2. Distances and normals stated in the hints replace
+    those of the geometry.
     """
 
     def __init__(self, problem, beta_s: float, beta_t: float, softmin_beta: float, basis: str):
@@ -414,17 +415,27 @@ class Paper:
         self.conditions = problem.conditions
         self.beta_t, self.softmin_beta, self.basis = beta_t, softmin_beta, basis
         self.start = Start(self.schema, problem.conditions, problem.layout, problem.time)
+        self.stated_distances, self.stated_normals = problem.hints.distances, problem.hints.normals
+        _check_stated(problem)
         self.blocks = _blocks(problem)
-        self.alphas = [self._alphas(block, beta_s) for block in self.blocks]
+        self.alphas = [self._alphas(problem, block, beta_s) for block in self.blocks]
         self.subnetworks = self._subnetworks()
 
     def distances(self, family: Family, x: Array) -> tuple[Array, Array]:
         """l (k,) and normals (k, d) of a family's boundaries at one point."""
         space = x[: self.schema.dim]
-        return jax.vmap(lambda params, sign: family.distance(params, sign, space, self.softmin_beta))(
+        distance, normal = self.stated_distances.get(family.name), self.stated_normals.get(family.name)
+        if distance and normal:  # then the geometry, which may be costly, is not needed
+            return jnp.reshape(distance(x), 1), jnp.reshape(normal(x), (1, -1))
+        l, normals = jax.vmap(lambda params, sign: family.distance(params, sign, space, self.softmin_beta))(
             tuple(map(jnp.asarray, family.params)), jnp.asarray(family.sign))
+        if distance:
+            l = jnp.reshape(distance(x), 1)
+        if normal:
+            normals = jnp.broadcast_to(jnp.asarray(normal(x)), normals.shape)
+        return l, normals
 
-    def _alphas(self, block: Block, beta_s: float) -> list[np.ndarray]:
+    def _alphas(self, problem, block: Block, beta_s: float) -> list[np.ndarray]:
         """α_i = β_s / min over the block's other boundaries of l_i (equation 12); 0 for a single boundary."""
         families = block.families
 
@@ -432,7 +443,7 @@ class Paper:
         def nearest(key):
             samples = [jax.vmap(lambda p, kind=kind: kind.sample(p, key, 400))(jnp.asarray(p))
                        for family in families for kind, p in zip(family.kinds, family.params)]
-            x = jnp.concatenate([s.reshape(-1, self.schema.dim) for s in samples])
+            x = _timed(problem, jnp.concatenate([s.reshape(-1, self.schema.dim) for s in samples]))
             return [jax.vmap(lambda x, family=family: self.distances(family, x)[0])(x) for family in families]
 
         owner = np.concatenate([np.repeat(np.arange(len(family.sign)) + offset, 400)
@@ -441,6 +452,9 @@ class Paper:
         for family, offset, l in zip(families, self._offsets(block), nearest(jax.random.key(0))):
             own = owner[:, None] == np.arange(len(family.sign)) + offset
             least = np.where(own, np.inf, np.asarray(l)).min(axis=0)
+            if family.name in self.stated_distances and least.min() <= 0:
+                raise ValueError(f"the stated distance of '{family.name}' is {least.min():.2g} on another boundary; "
+                                 f"it must be positive away from '{family.name}'")
             alphas.append(beta_s / least)
         return alphas
 
@@ -516,8 +530,14 @@ class Paper:
 
 
 def _blocks(problem) -> list[Block]:
-    """Components that share a boundary condition belong together; the pieces of a body are one boundary."""
+    """Components that share a boundary condition belong together.
+
+    Pieces of a body with the same conditions, whatever their names, are one boundary, and so are all pieces
+    of a name whose distance is stated.
+    """
     layout: Layout = problem.layout
+    stated, own_normals = problem.hints.distances, problem.hints.normals
+    alike = _alike(problem)
     parent = list(range(problem.schema.size))
 
     def root(k: int) -> int:
@@ -533,14 +553,15 @@ def _blocks(problem) -> list[Block]:
             columns[c] = _columns(problem, piece, problem.conditions[c])
             for k in columns[c][0]:
                 parent[root(k)] = root(min(columns[c][0]))
-    boundaries: dict[tuple[int, int, tuple[int, ...]], list[Piece]] = {}
+    boundaries: dict[tuple, list[Piece]] = {}
     for piece, which in zip(layout.pieces, layout.conditions):
         by_root: dict[int, tuple[int, ...]] = {}
         for c in which:
             r = root(min(columns[c][0]))
-            by_root[r] = (*by_root.get(r, ()), c)
+            by_root[r] = (*by_root.get(r, ()), alike[c])
+        name = piece.name if piece.name in (*stated, *own_normals) else ""
         for r, group in by_root.items():
-            boundaries.setdefault((r, piece.body, group), []).append(piece)
+            boundaries.setdefault((r, -1 if name in stated else piece.body, group, name), []).append(piece)
     for i, j in zip(*np.nonzero(layout.touching)):
         one, two = layout.pieces[i], layout.pieces[j]
         for r in {r for r, *_ in boundaries}:
@@ -550,14 +571,14 @@ def _blocks(problem) -> list[Block]:
                 raise ValueError(f"the paper's ansatz needs boundaries that do not touch, and '{one.name}' touches "
                                  f"'{two.name}'; use --method exact")
     families: dict[int, dict[tuple, list[list[Piece]]]] = {}
-    for (r, _, group), pieces in boundaries.items():
-        key = (group, tuple(piece.kind for piece in pieces))
+    for (r, _, group, name), pieces in boundaries.items():
+        key = (group, tuple(piece.kind for piece in pieces), name)
         families.setdefault(r, {}).setdefault(key, []).append(pieces)
     return [Block(tuple(k for k in range(problem.schema.size) if root(k) == r),
                   tuple(Family(kinds, tuple(np.array([b[f].params for b in bodies]) for f in range(len(kinds))),
-                               np.array([-1.0 if b[0].flip else 1.0 for b in bodies]), group,
+                               np.array([[-1.0 if piece.flip else 1.0 for piece in b] for b in bodies]), group,
                                sum(columns[c][1] for c in group), bodies[0][0].name)
-                        for (group, kinds), bodies in members.items()))
+                        for (group, kinds, _), bodies in members.items()))
             for r, members in families.items()]
 
 
@@ -571,3 +592,70 @@ def _columns(problem, piece: Piece, condition: Condition) -> tuple[set[int], int
     a, _ = jax.vmap(lambda x, n: condition.matrix(problem.schema, x, n))(at, normals)
     used = np.nonzero(np.abs(np.asarray(a)).max(axis=(0, 1)) > 1e-12)[0]
     return {int(k) for k in used}, a.shape[1]
+
+
+def _alike(problem) -> dict[int, int]:
+    """For each condition on a boundary the first one that says the same, whatever boundary it is on."""
+    pieces = problem.layout.pieces
+    if not pieces:
+        return {}
+    points = [piece.sample(jax.random.key(k), 8) for k, piece in enumerate(pieces)]
+    normals = jnp.concatenate([jax.vmap(piece.normal)(at) for piece, at in zip(pieces, points)])
+    x = _timed(problem, jnp.concatenate(points))
+    said: dict[int, list[np.ndarray]] = {}
+    alike = {}
+    for c in sorted({c for which in problem.layout.conditions for c in which}):
+        rows = jax.vmap(lambda x, n, c=problem.conditions[c]: c.matrix(problem.schema, x, n))(x, normals)
+        said[c] = [np.asarray(part) for part in rows]
+        alike[c] = next(k for k in said if k == c or all(map(np.array_equal, said[k], said[c])))
+    return alike
+
+
+def _timed(problem, points: Array) -> Array:
+    """Points of space as points of the problem: with time, at instants all over its span."""
+    if problem.time is None:
+        return points
+    start, end = problem.time
+    return jnp.concatenate([points, jnp.linspace(start, end, len(points))[:, None]], axis=1)
+
+
+def _check_stated(problem) -> None:
+    """Stated distances are numbers that vanish on their boundary, stated normals its outward unit normals."""
+    d, size = problem.schema.dim, problem.domain.size
+    for name in (*problem.hints.distances, *problem.hints.normals):
+        boundary = problem.boundaries[name]
+        points = boundary.sample(jax.random.key(6), 200)
+        x, true = _timed(problem, points), jax.jit(jax.vmap(boundary.normal))(points)
+        if name in problem.hints.distances:
+            l = _sampled(problem.hints.distances[name], x, (), f"the stated distance of '{name}'")
+            if not np.abs(l).max() <= 0.05 * size:
+                raise ValueError(f"the stated distance of '{name}' is {np.abs(l).max():.2g} on '{name}' itself; "
+                                 f"it must vanish there")
+        if name in problem.hints.normals:
+            n = _sampled(problem.hints.normals[name], x, (d,), f"the stated normal of '{name}'")
+            check_unit(n, name)
+            if (n * np.asarray(true)).sum(1).mean() < 0:
+                raise ValueError(f"the stated normals of '{name}' point into the domain; they must point out of it")
+
+
+def check_unit(normals: np.ndarray, name: str) -> None:
+    """Normals (n, d) sampled on a boundary must have length one."""
+    length = np.sqrt((normals**2).sum(1))
+    worst = length[np.argmax(np.abs(length - 1))]
+    if not abs(worst - 1) <= 1e-6:
+        raise ValueError(f"the stated normals of '{name}' have length {worst:.3g} on it; scale them to length one, as "
+                         f"extend(…, unit=True) does")
+
+
+def _sampled(function: Callable, x: Array, shape: tuple[int, ...], what: str) -> np.ndarray:
+    """Values (n, *shape) of a user's function of the point; a fault is one sentence."""
+    wanted = f"a vector of {shape[0]} numbers" if shape else "one number"
+    try:
+        values = np.asarray(jax.vmap(lambda x: jnp.asarray(function(x), float))(x))
+    except Exception as error:
+        raise ValueError(f"{what} cannot be evaluated: {str(error).splitlines()[0]}") from None
+    if values.shape[1:] != shape:
+        raise ValueError(f"{what} has shape {values.shape[1:]} at a point; it must be {wanted}")
+    if not np.isfinite(values).all():
+        raise ValueError(f"{what} is not finite on the boundary; check it for NaN")
+    return values

@@ -39,7 +39,12 @@ _DEFAULTS: dict[tuple[str, str], dict[str, Any]] = {
 }
 
 # What is better for one problem and not for others is a setting of that problem.
-_OVERRIDES: dict[tuple[str, str, str], dict[str, Any]] = {}
+_OVERRIDES: dict[tuple[str, str, str], dict[str, Any]] = {
+    ("airfoil-printed", "hc", "paper"): {
+        "method": {"main": [50] * 6, "sub": [40] * 4, "points": 10_000},
+        "stages": [{**_ADAM, "options": {"learning_rate": 1e-3, "every": 100}}, _PAPER_STAGES[1]],
+    },
+}
 
 
 def preset(problem: str, method: str, name: str) -> dict[str, Any]:

@@ -44,6 +44,8 @@ class Hints:
     scale: factors of the residuals, a function of the point: one number for each equation
     (the user's equations first, then those of the gradient fields).
     harmonics: how many cosines and sines of a periodic coordinate the network is given.
+    distances, normals: functions of the point by the name of a boundary, for method hc alone: its distance
+    (all pieces of that name are one boundary then) and its outward unit normals, known off the boundary too.
     """
 
     inputs: Callable[[Array], Any] | None = None
@@ -59,6 +61,8 @@ class Hints:
     early: float = 0.5
     scale: Callable[[Array], Any] | None = None
     harmonics: int = 3
+    distances: Mapping[str, Callable[[Array], Any]] = field(default_factory=dict)
+    normals: Mapping[str, Callable[[Array], Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.ramp not in ("linear", "root"):
@@ -73,6 +77,10 @@ class Hints:
             raise ValueError("the shares of focus and near add up to more than 1; lower them")
         if self.harmonics < 1:
             raise ValueError(f"the hint harmonics is {self.harmonics}; it must be at least 1")
+        for name in ("distances", "normals"):
+            stated = getattr(self, name)
+            if not isinstance(stated, Mapping) or not all(map(callable, stated.values())):
+                raise ValueError(f"the hint {name} is a dictionary of functions of the point, by name of a boundary")
 
 
 @dataclass(frozen=True)
@@ -242,6 +250,11 @@ class Problem:
         for name in self.free:
             if name not in known:
                 raise ValueError(f"'{name}' is declared free, but there is no such boundary; they are {listing}")
+        for hint in ("distances", "normals"):
+            for name in getattr(self.hints, hint):
+                if name not in known:
+                    raise ValueError(f"the hint {hint} names '{name}', and there is no such boundary; "
+                                     f"they are {listing}")
         stated = {condition.on for condition in self.conditions}
         for condition in self.conditions:
             if not isinstance(condition, Periodic):

@@ -24,7 +24,8 @@ MAY = {
     "formulation": {"ansatz", "geometry", "penalties", "problem"},
     "methods": CORE | SOLVING,
     "training": {"files"},
-    "problems": CORE | {"problem"},
+    "extension": {"files", "geometry", "networks", "training"},
+    "problems": CORE | {"extension", "problem"},
     "fem": CORE | {"problem", "problems"},
     "evaluation": CORE | SOLVING,
 }

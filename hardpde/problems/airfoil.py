@@ -6,6 +6,7 @@ and a smooth slip wall: n·u = 0 without tangential traction. With the vorticity
 condition is algebraic: on the wall w + 2κ t·u = 0, with κ its curvature and t the normal turned by +90°.
 """
 
+from functools import cache
 from importlib.resources import files
 
 import jax.numpy as jnp
@@ -13,7 +14,7 @@ from jax import Array
 
 from hardpde.conditions import Condition, dirichlet
 from hardpde.fields import curl, div
-from hardpde.geometry import Box, distances
+from hardpde.geometry import Box, Shape, distances
 from hardpde.geometry import airfoil as read
 from hardpde.problem import Focus, Hints, Problem
 from hardpde.reference import Reference
@@ -26,8 +27,7 @@ NOSE = 0.008  # about the radius of curvature of the leading edge
 
 def airfoil() -> Problem:
     """The flow round W1015 with a slip wall: velocity u, vorticity w and pressure p."""
-    solid = read(data("w1015.dat"), smooth="fit")
-    domain = Box(*BOX, sides=SIDES) - solid
+    domain = flow_domain()
     wall = domain.boundaries["airfoil"]
     half = max(abs(v) for piece in wall.pieces for v in _ends(piece))  # of the width of the trailing edge
     corners = [(1.0, half), (1.0, -half)]
@@ -55,8 +55,19 @@ def airfoil() -> Problem:
             Condition("airfoil", slip, 0.0, "slip"),
         ],
         hints=_hints(wall, half, corners),
-        reference=lambda: Reference.load(data("airfoil.npz")),
+        reference=reference,
     )
+
+
+@cache
+def flow_domain() -> Shape:
+    """The box round the airfoil; the wall is a smooth curve fitted to its coordinates."""
+    return Box(*BOX, sides=SIDES) - read(data("w1015.dat"), smooth="fit")
+
+
+def reference() -> Reference:
+    """Finite elements, by `hardpde reference airfoil`."""
+    return Reference.load(data("airfoil.npz"))
 
 
 def data(name: str) -> str:
