@@ -22,7 +22,7 @@ BOX = ((-2.0, -2.0), (6.0, 2.0))
 NU = 1 / 50
 DATA = Path(__file__).parents[1] / "problems" / "data" / "w1015.dat"
 WALLS = ("slip", "friction", "no-slip")
-NODES: dict[str, Any] = {"maxh": 0.055, "near": 0.01, "tip": 0.0008, "grading": 0.2}
+NODES: dict[str, Any] = {"maxh": 0.077, "near": 0.004, "tip": 0.0008, "grading": 0.08}
 CLEAR = 0.005  # pressures are compared farther than this from the trailing edge, where they are singular
 LEVELS: list[dict[str, Any]] = [
     {"maxh": 0.5, "near": 0.1, "bend": 0.5, "tip": 8e-4, "layers": 3, "order": 4},
@@ -39,7 +39,7 @@ def body() -> Shape:
 
 
 def reference(level: int = 3) -> Reference:
-    """The fields "u" (n, 2), "p" and "w" (vorticity v_x - u_y) on the nodes of a linear mesh of about 13,500 nodes.
+    """The fields "u" (n, 2), "p" and "w" (vorticity v_x - u_y) on the nodes of a linear mesh of about 13,200 nodes.
 
     `about` records how far they are from the solution one level coarser in h and order. At the two corners of the
     trailing edge p and w are infinite; the mean of the neighbouring nodes stands there.
