@@ -29,11 +29,13 @@ _ROUNDING = 1e-28  # squared size of what rounding leaves of a row that others i
 class Term(NamedTuple):
     """Network evaluations of one kind, as jets: `inputs` (f, 1 + c, n) and `matrix` (m, o, 1 + c, n).
 
-    A stack of k networks has matrices (k, m, o, 1 + c, n). Jets of second order have 2 + c slots.
+    A stack of k networks has matrices (k, m, o, 1 + c, n). Jets of second order have 2 + c slots. With `dual`,
+    derivatives of the inputs along the normal, the matrix acts on the outputs and their normal derivatives (2 o).
     """
 
     inputs: Array
     matrix: Array
+    dual: Array | None = None
 
 
 class Batch(NamedTuple):
@@ -182,7 +184,8 @@ class Start:
         """A₀, g₀ at the point's place, at the start of time."""
         assert self.time is not None
         at = x.at[-1].set(self.time[0])
-        return stacked_rows(self.conditions, self.schema, at, jnp.zeros(self.schema.dim))
+        a, g = stacked_rows(self.conditions, self.schema, at, jnp.zeros(self.schema.dim))
+        return a[:, : self.schema.size], g
 
     def projector(self, x: Array) -> Array:
         """Onto the states that the initial condition leaves alone."""
@@ -232,6 +235,8 @@ class Exact:
         self._mask = jnp.asarray(self.layout.mask, float)
         self._bound = jnp.asarray(self.layout.bound, float)
         self._any_bound = bool(self.layout.bound.any())
+        self._slopes = jnp.asarray(self.layout.slopes, float)
+        self.sloping = bool(self.layout.slopes.any())
 
     def active(self, x: Array, slots: int) -> tuple[Array, Array]:
         """The pieces whose collar holds x, nearest first, padded with −1 to `slots`; and how many there are."""
@@ -257,20 +262,46 @@ class Exact:
         """c (m,), M (m, o) and network inputs (f,) of q₀ at x."""
         return (*self.base(x), self.inputs(x))
 
-    def corrections(self, x: Array, ids: Array) -> tuple[Array, Array, Array]:
-        """c (m,), M (k, m, o) and network inputs (k, f) that the k pieces `ids` (−1: none) add at x."""
+    def corrections(self, x: Array, ids: Array) -> tuple[Array, Array, Array, Array | None]:
+        """c (m,), M (k, m, o), network inputs (k, f) that the k pieces `ids` (−1: none) add at x, and None.
+
+        With conditions on normal derivatives M is (k, m, 2 o) and the last is the derivative of the inputs along
+        the normals (k, f).
+        """
         slots = jax.vmap(self._slot, (None, 0))(x, ids)
         c_foot, lift_foot = jax.vmap(self.base)(slots["foot"])
         c, matrices = jnp.zeros(self.schema.size), []
         for k, d in enumerate(self._right_inverses(x, slots)):
             c = c + _times(d, slots["g"][k] - _times(slots["a"][k], c_foot[k]))
             matrices.append(-_times(_times(d, slots["a"][k]), lift_foot[k]))
-        return c, jnp.stack(matrices), jax.vmap(self.inputs)(slots["foot"])
+        inputs = jax.vmap(self.inputs)(slots["foot"])
+        if not self.sloping:
+            return c, jnp.stack(matrices), inputs, None
+        more, steep, dual = jax.vmap(self._slope)({**slots, "c": c_foot, "lift": lift_foot})
+        matrix = jnp.stack(matrices)
+        return c + more.sum(0), jnp.concatenate([matrix, jnp.zeros_like(matrix)], axis=2) + steep, inputs, dual
+
+    def _slope(self, slot: dict[str, Array]) -> tuple[Array, Array, Array]:
+        """What the rows of one piece on normal derivatives add: c (m,), M (m, 2 o), derivative of the inputs (f,).
+
+        −ω φ B⁺ [g − A q₁ − B ∂ₙq₀](x̄), with q₁ the state after the corrections of the piece's other rows: it
+        vanishes on the piece, and its normal derivative there is B⁺[…].
+        """
+        a, b, g, foot = slot["a"], slot["b"], slot["g"], slot["foot"]
+        normal = jnp.concatenate([slot["normal"], jnp.zeros(foot.size - slot["normal"].size)])
+        (c, lift), (dc, dlift) = jax.jvp(self.base, (foot,), (normal,))
+        others = slot["mask"] * (1 - slot["slopes"])
+        values = right_inverse(a, jnp.eye(self.schema.size), others)
+        after = jnp.eye(self.schema.size) - _times(values, a)  # q₁ = after q₀ + values g
+        gain = -slot["weight"] * slot["height"] * right_inverse(b, jnp.eye(self.schema.size), slot["slopes"])
+        known = g - _times(a, _times(after, c) + _times(values, g * others)) - _times(b, dc)
+        matrix = jnp.concatenate([_times(a, _times(after, lift)) + _times(b, dlift), _times(b, lift)], axis=1)
+        return _times(gain, known), -_times(gain, matrix), jax.jvp(self.inputs, (foot,), (normal,))[1]
 
     def coefficients(self, x: Array, ids: Array) -> tuple[Array, Array, Array]:
         """c (m,), M (1 + k, m, o) and network inputs (1 + k, f) of the whole ansatz at x."""
         c, matrix, inputs = self.main(x)
-        more, matrices, foot_inputs = self.corrections(x, ids)
+        more, matrices, foot_inputs, _ = self.corrections(x, ids)
         return (c + more, jnp.concatenate([matrix[None], matrices]), jnp.concatenate([inputs[None], foot_inputs]))
 
     def _slot(self, x: Array, i: Array) -> dict[str, Array]:
@@ -288,9 +319,10 @@ class Exact:
         front = ((space - x[: self.schema.dim]) * normal).sum() / jnp.sqrt(jnp.where(on, 1.0, squared))
         z = jnp.where(on, 0.0, jnp.clip(1 - front, 0.0, 1.0))
         behind, weight = z * z * (3 - 2 * z), (1 - s) ** 3
-        return {"foot": foot, "a": a, "g": g, "weight": weight * (1 - behind),
-                "fade": s * (3 - 3 * s + s**2) + weight * behind,
-                "mask": self._mask[number], "bound": self._bound[number]}
+        return {"foot": foot, "normal": normal, "a": a[:, : self.schema.size], "b": a[:, self.schema.size :], "g": g,
+                "weight": weight * (1 - behind), "fade": s * (3 - 3 * s + s**2) + weight * behind,
+                "height": ((space - x[: self.schema.dim]) * normal).sum(),
+                "mask": self._mask[number], "bound": self._bound[number], "slopes": self._slopes[number]}
 
     def _right_inverses(self, x: Array, slots: dict[str, Array]) -> list[Array]:
         """D_k (m, r) of every slot, row by row, nearest piece first.
@@ -300,10 +332,11 @@ class Exact:
         condition fixes come first and may move everything; the others leave the initial rows alone.
         """
         number, rows = slots["mask"].shape
+        mask = slots["mask"] * (1 - slots["slopes"])
         gains = jnp.zeros((self.schema.size, number * rows))
-        phases = [(self.start.projector(x), slots["mask"] * (1 - slots["bound"]))]
+        phases = [(self.start.projector(x), mask * (1 - slots["bound"]))]
         if self._any_bound:
-            phases.insert(0, (jnp.eye(self.schema.size), slots["mask"] * slots["bound"]))
+            phases.insert(0, (jnp.eye(self.schema.size), mask * slots["bound"]))
         for metric, present in phases:
             factor = metric
             for k in range(number):
@@ -591,6 +624,9 @@ def _columns(problem, piece: Piece, condition: Condition) -> tuple[set[int], int
         at = jnp.concatenate([at, jnp.linspace(start, end, 4)[:, None]], axis=1)
     a, _ = jax.vmap(lambda x, n: condition.matrix(problem.schema, x, n))(at, normals)
     used = np.nonzero(np.abs(np.asarray(a)).max(axis=(0, 1)) > 1e-12)[0]
+    if (used >= problem.schema.size).any():
+        raise ValueError(f"the paper's ansatz needs the gradient as a field for '{condition.name}' on "
+                         f"'{condition.on}'; state gradients={{…}} in the problem, or use --method exact")
     return {int(k) for k in used}, a.shape[1]
 
 

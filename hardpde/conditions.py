@@ -27,12 +27,14 @@ class Condition:
     name: str = "condition"
 
     def matrix(self, schema: Schema, x: Array, n: Array) -> tuple[Array, Array]:
-        """A (rows, m) and g (rows,) at one point."""
+        """A (rows, columns) and g (rows,) at one point: columns of the state, then of its normal derivatives."""
+        m = schema.size
 
         def rows(vector):
-            return jnp.atleast_1d(_flat(self.lhs(schema.state(vector), x, n)))
+            gradient = vector[m:, None] * n if schema.traces else None
+            return jnp.atleast_1d(_flat(self.lhs(schema.state(vector[:m], gradient), x, n)))
 
-        a = jax.jacfwd(rows)(jnp.zeros(schema.size))
+        a = jax.jacfwd(rows)(jnp.zeros(schema.columns))
         g = jnp.broadcast_to(jnp.atleast_1d(_flat(evaluate(self.rhs, x))), a.shape[:1])
         return a, g.astype(a.dtype)
 

@@ -22,6 +22,7 @@ class Schema:
     gradients: tuple[tuple[str, str], ...]
     dim: int
     timed: bool
+    traces: bool = False  # conditions may ask for the normal derivatives of fields without a gradient field
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -34,6 +35,11 @@ class Schema:
     @property
     def size(self) -> int:
         return sum(math.prod(shape) for _, shape in self.fields)
+
+    @property
+    def columns(self) -> int:
+        """What a condition is linear in: the state, and with `traces` its normal derivatives."""
+        return self.size * (1 + self.traces)
 
     @property
     def coordinates(self) -> int:
@@ -57,10 +63,13 @@ class Schema:
             ]
         return labels
 
-    def state(self, vector: Array) -> "State":
-        """The state whose components are `vector` (m,)."""
+    def state(self, vector: Array, gradient: Array | None = None) -> "State":
+        """The state whose components are `vector` (m,); with their true `gradient` (m, d), if it is known."""
         parts = {name: vector[self.slices[name]].reshape(shape) for name, shape in self.fields}
-        return State(self, parts)
+        if gradient is None:
+            return State(self, parts)
+        return State(self, parts, {name: gradient[self.slices[name]].reshape(*shape, self.dim)
+                                   for name, shape in self.fields})
 
     def derivatives(self, jacobian: Array, kind: "type[Derivative] | None" = None) -> "State":
         """The derivatives by name, of `jacobian` (coordinates, m), or with the Laplacian as one more row."""
@@ -80,11 +89,12 @@ class Schema:
 class State:
     """Values of all fields at a point: `q.T`, `q.grad_T`, …"""
 
-    __slots__ = ("_schema", "_values")
+    __slots__ = ("_gradients", "_schema", "_values")
 
-    def __init__(self, schema: Schema, values: Mapping[str, Any]):
+    def __init__(self, schema: Schema, values: Mapping[str, Any], gradients: Mapping[str, Any] | None = None):
         self._schema = schema
         self._values = dict(values)
+        self._gradients = gradients
 
     def __getattr__(self, name: str) -> Any:
         return self[name]
@@ -98,13 +108,15 @@ class State:
             ) from None
 
     def gradient(self, name: str) -> Any:
-        """The field that stands for the gradient of `name`."""
+        """The field that stands for the gradient of `name`, or the gradient itself where it is known."""
         self[name]
         gradient = self._schema.gradient_of(name)
+        if gradient is None and self._gradients is not None:
+            return self._gradients[name]
         if gradient is None:
             raise ValueError(
                 f"the condition needs the gradient of '{name}' as a field; "
-                f"state gradients={{'grad_{name}': '{name}'}} in the problem"
+                f"state gradients={{'grad_{name}': '{name}'}} in the problem, or a residual with a Laplacian"
             )
         return self._values[gradient]
 
@@ -125,8 +137,21 @@ def grad(derivative: Derivative) -> Array:
     return derivative.space
 
 
-def div(derivative: Derivative) -> Array:
+class Filled(NamedTuple):
+    """Derivatives of a gradient field that is not a field of its own: its divergence is all that is known."""
+
+    divergence: Array
+
+    @property
+    def space(self) -> Array:
+        raise ValueError("only div of a gradient field is known where gradients are filled by differentiation; "
+                         "keep gradients='fields'")
+
+
+def div(derivative: Derivative | Filled) -> Array:
     """∇·f over the last axis of the field: shape of the field without it."""
+    if isinstance(derivative, Filled):
+        return derivative.divergence
     if derivative.space.ndim < 2:
         raise ValueError("div needs a vector field; this field is a scalar")
     return jnp.trace(derivative.space, axis1=-2, axis2=-1)

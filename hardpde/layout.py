@@ -30,6 +30,7 @@ class Layout:
     initial: tuple[int, ...]  # conditions at the start of time
     mask: np.ndarray  # (n, r) rows that exist
     bound: np.ndarray  # (n, r) rows that the initial condition fixes already at t = start
+    slopes: np.ndarray  # (n, r) rows that ask for a normal derivative
     touching: np.ndarray  # (n, n) whether two pieces share a corner or an edge
     gap: np.ndarray  # (n,) distance to the nearest piece that does not touch
     collar: np.ndarray  # (n,) δ: beyond it a piece has no influence
@@ -62,6 +63,7 @@ def arrange(
 
     rows = np.zeros(len(pieces), int)
     fixed: list[np.ndarray] = [np.zeros(0, bool)] * len(pieces)
+    steep: list[np.ndarray] = [np.zeros(0, bool)] * len(pieces)
     _check_initial(probe, domain, start)
     for which, name in dict.fromkeys(zip(of_piece, (piece.name for piece in pieces))):
         for group in stack(tuple(piece for piece in pieces if piece.name == name)):
@@ -70,24 +72,42 @@ def arrange(
             a, g = probe.rows(which, probe.at(x), n)
             _check_rows(a, g, f"on '{name}'", [conditions[c].name for c in which])
             bound = _check_start(probe, start, which, name, x, n)
+            slope = _slope_rows(a, schema, name)
             for k in members:
-                rows[k], fixed[k] = a.shape[1], bound
+                rows[k], fixed[k], steep[k] = a.shape[1], bound, slope
     width = int(rows.max(initial=1))
     mask = np.arange(width)[None] < rows[:, None]
     bound = np.zeros_like(mask)
+    slopes = np.zeros_like(mask)
     for k, flags in enumerate(fixed):
         bound[k, : len(flags)] = flags
+        slopes[k, : len(steep[k])] = steep[k]
 
     gaps = gap_matrix(pieces, domain) if pieces else np.zeros((0, 0))
     touching = (gaps <= 0) & ~np.eye(len(pieces), dtype=bool)
     touching |= touching.T
+    for i, j in zip(*np.nonzero(touching)):
+        if slopes[i].any():
+            raise ValueError(f"'{pieces[i].name}' asks for a normal derivative and touches '{pieces[j].name}'; corners "
+                             f"need the gradient as a field: state gradients={{…}}, or keep gradients='fields'")
     _check_corners(probe, of_piece, pieces, touching, bound, domain, start)
     nearest = np.where(touching | np.eye(len(pieces), dtype=bool), np.inf, np.minimum(gaps, gaps.T))
     gap = nearest.min(axis=1, initial=np.inf)
     room = _room(pieces, touching, domain)
     points, shrinks = _sharp(pieces, sharp, domain)
-    return Layout(pieces, of_piece, start, mask, bound, touching, gap,
+    return Layout(pieces, of_piece, start, mask, bound, slopes, touching, gap,
                   _collars(pieces, gap, room, domain, collars), points, shrinks, domain.size)
+
+
+def _slope_rows(a: np.ndarray, schema: Schema, name: str) -> np.ndarray:
+    """Which of the rows (k, r, columns) ask for normal derivatives; these must be independent by themselves."""
+    slopes = a[:, :, schema.size :]
+    some = np.abs(slopes).max(axis=(0, 2), initial=0.0) > 1e-12
+    if some.any() and ((np.linalg.norm(slopes[:, some], axis=2) < 1e-12).any()
+                       or (_rank(slopes[:, some]) < some.sum()).any()):
+        raise ValueError(f"the normal derivatives in the conditions on '{name}' vanish somewhere or are linearly "
+                         f"dependent; state gradients={{…}} in the problem, or split the boundary")
+    return some
 
 
 def _sharp(pieces, stated, domain) -> tuple[np.ndarray, np.ndarray]:

@@ -31,6 +31,33 @@ class MLP(eqx.Module):
         return jnp.moveaxis(_points_first(layers, jnp.moveaxis(inputs, 0, -1), second), -1, -3)
 
 
+    def dual_jet(self, inputs: Array, dual: Array, second: int = 0) -> Array:
+        """The jet of the outputs and that of their derivative along a direction, one after the other: (2 out, …).
+
+        `dual` is the jet of the derivative of the inputs along that direction.
+        """
+        value, tangents = inputs[..., 0, :], inputs[..., 1:, :]
+        slope, bends = dual[..., 0, :], dual[..., 1:, :]
+        space = slice(0, second)
+        for w, b in zip(self.weights[:-1], self.biases[:-1]):
+            value = jnp.tanh(_product(w, value) + b[..., None])
+            tangents = _through_tanh(value, _tangent_product(w, tangents), second, -2)
+            slope, bends = _product(w, slope), _tangent_product(w, bends)
+            # The jet of tanh' = 1 − h², and its product with that of the slope.
+            factor, changes = 1 - value * value, -2 * value[..., None, :] * tangents
+            if second:
+                changes = changes.at[..., -1, :].add(-2 * (tangents[..., space, :] ** 2).sum(-2))
+            mixed = changes * slope[..., None, :] + factor[..., None, :] * bends
+            if second:
+                mixed = mixed.at[..., -1, :].add(2 * (changes[..., space, :] * bends[..., space, :]).sum(-2))
+            slope, bends = factor * slope, mixed
+        w, b = self.weights[-1], self.biases[-1]
+        value = _product(w, value) + b[..., None]
+        out = jnp.concatenate([value[..., None, :], _tangent_product(w, tangents)], axis=-2)
+        return jnp.concatenate([out, jnp.concatenate(
+            [_product(w, slope)[..., None, :], _tangent_product(w, bends)], axis=-2)], axis=-3)
+
+
 def _points_last(layers: list[tuple[Array, Array]], inputs: Array, second: int = 0) -> Array:
     """Layers on jets (width, 1 + c, n)."""
     if layers[0][0].ndim == 3:

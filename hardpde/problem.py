@@ -11,9 +11,9 @@ import numpy as np
 from jax import Array
 
 from hardpde.conditions import INITIAL, Condition, Periodic
-from hardpde.fields import Schema, asks_for_laplacian, make_schema
+from hardpde.fields import Filled, Schema, State, asks_for_laplacian, laplacian, make_schema
 from hardpde.geometry import Face, Piece, Shape, TimeSlice, check_shape, gap_matrix
-from hardpde.layout import Layout, arrange
+from hardpde.layout import Layout, arrange, stacked_rows
 from hardpde.reference import Reference
 
 
@@ -149,13 +149,20 @@ class Problem:
                 self._check_linear(condition)
             self._check_residual()
             _ = self.layout
+            if self.layout.slopes.any():
+                self._check_slopes()
             for period in self.periods:
                 if period.hard:
                     self._check_period(period)
 
     @cached_property
     def schema(self) -> Schema:
-        return make_schema(self.fields, self.gradients, self.domain.dim, self.time is not None)
+        schema = make_schema(self.fields, self.gradients, self.domain.dim, self.time is not None)
+        try:
+            laplacian = asks_for_laplacian(schema, self.residual)
+        except Exception:
+            return schema  # what is wrong with the residual is said when it is checked
+        return replace(schema, traces=laplacian and len(schema.gradients) < len(schema.fields))
 
     @cached_property
     def pointwise(self) -> tuple[Condition, ...]:
@@ -281,12 +288,19 @@ class Problem:
             if self.time is not None and condition.on != INITIAL:
                 points = jnp.concatenate([points, jnp.linspace(*self.time, 4)[:, None]], axis=1)
             normals = jax.vmap(boundary.normal)(points)[:, : schema.dim]
-            q1, q2 = jax.random.normal(key, (2, schema.size))
-            rows = jax.vmap(lambda q, x, n: _vector(condition.lhs(schema.state(q), x, n)), (None, 0, 0))
-            return [rows(q, points, normals) for q in (0 * q1, q1, q2, 2 * q1 - 3 * q2)], points, normals
+            q1, q2 = jax.random.normal(key, (2, schema.size, 1 + schema.dim))
+
+            def side(q, x, n):
+                gradient = q[:, 1:] if schema.traces else None
+                return _vector(condition.lhs(schema.state(q[:, 0], gradient), x, n))
+
+            rows = jax.vmap(side, (None, 0, 0))
+            across = jax.vmap(lambda q, x, n: side(q.at[:, 1:].set(jnp.outer(q[:, 1:] @ n, n)), x, n), (None, 0, 0))
+            found = [rows(q, points, normals) for q in (0 * q1, q1, q2, 2 * q1 - 3 * q2)]
+            return [*found, across(q1, points, normals)], points, normals
 
         try:
-            (zero, f1, f2, mixed), points, normals = jax.tree.map(np.asarray, evaluate(jax.random.key(2)))
+            (zero, f1, f2, mixed, across), points, normals = jax.tree.map(np.asarray, evaluate(jax.random.key(2)))
         except ValueError as error:
             raise ValueError(f"{where}: {_first_line(error)}") from None
         except Exception as error:
@@ -295,11 +309,43 @@ class Problem:
         if np.abs(zero).max(initial=0.0) > 1e-9 * size or np.abs(mixed - 2 * f1 + 3 * f2).max() > 1e-9 * size:
             raise ValueError(f"{where} is not linear in the state; put constants on the right side, "
                              f"and products of fields into the residual")
+        if schema.traces and np.abs(across - f1).max(initial=0.0) > 1e-9 * size:
+            raise ValueError(f"{where} needs derivatives along the boundary, and only n·∇u is known without gradient "
+                             f"fields; state gradients={{…}} in the problem")
         try:
             jax.eval_shape(lambda x, n: condition.matrix(schema, x, n), points[0], normals[0])
         except Exception as error:
             raise ValueError(f"the data of {where} cannot be evaluated or does not have {f1.shape[1]} rows: "
                              f"{_first_line(error)}") from None
+
+    def _check_slopes(self) -> None:
+        """Normal derivatives at the start of time must be those of the initial data."""
+        if not self.layout.initial:
+            return
+        schema, m = self.schema, self.schema.size
+        start = self.time[0] if self.time else 0.0
+        conditions = [self.pointwise[k] for k in self.layout.initial]
+
+        def begin(x):
+            a, g = stacked_rows(conditions, schema, x.at[-1].set(start), jnp.zeros(schema.dim))
+            return jnp.linalg.pinv(a[:, :m]) @ g
+
+        for k in np.flatnonzero(self.layout.slopes.any(axis=1)):
+            piece, rows = self.layout.pieces[k], [self.pointwise[c] for c in self.layout.conditions[k]]
+
+            def miss(x, n, rows=rows):
+                x = jnp.append(x, start)
+                a, g = stacked_rows(rows, schema, x, n)
+                q, slope = jax.jvp(begin, (x,), (jnp.append(n, 0.0),))
+                r = g - a[:, :m] @ q - a[:, m:] @ slope
+                a0 = stacked_rows(conditions, schema, x, jnp.zeros(schema.dim))[0][:, :m]
+                return jnp.abs(a0 @ jnp.linalg.pinv(a[:, m:]) @ r).max()
+
+            x = piece.sample(jax.random.key(6), 16)
+            off = np.asarray(jax.jit(jax.vmap(miss))(x, jax.vmap(piece.normal)(x)))
+            if off.max() > 1e-8:
+                raise ValueError(f"the normal derivative on '{piece.name}' and the initial condition disagree by "
+                                 f"{off.max():.3g} at the start of time; make them agree, or state gradient fields")
 
     def _period(self, condition: Periodic) -> Period:
         """Work out and check which faces a periodic condition joins, and what it compares."""
@@ -438,6 +484,42 @@ class Problem:
         if self.time is None:
             return points
         return jnp.concatenate([points, jnp.linspace(*self.time, len(points))[:, None]], axis=1)
+
+
+def without_gradients(problem: Problem) -> Problem:
+    """The same problem with its gradient fields filled by differentiation: fewer fields, second derivatives.
+
+    The residual may read a gradient field and its divergence.
+    """
+    schema = problem.schema
+    if not schema.gradients:
+        return problem
+    gradients = dict(schema.gradients)
+    fields = {name: shape for name, shape in schema.fields if name not in gradients}
+
+    def residual(x, q, dq):
+        values = {name: q[name] for name in fields}
+        derivatives: dict[str, Any] = {name: dq[name] for name in fields}
+        for gradient, base in gradients.items():
+            values[gradient] = dq[base].space
+            derivatives[gradient] = Filled(laplacian(dq[base]))
+        return problem.residual(x, State(schema, values), State(schema, derivatives))
+
+    return replace(problem, fields=fields, gradients={}, residual=residual, equations=problem.equations,
+                   conditions=[c if c.on == INITIAL or isinstance(c, Periodic) else _unfilled(c, problem)
+                               for c in problem.conditions], exact=None, reference=None)
+
+
+def _unfilled(condition: Condition, problem: Problem) -> Condition:
+    """A condition on the gradient fields as one on the gradients themselves."""
+    gradients = dict(problem.schema.gradients)
+
+    def lhs(q, x, n):
+        values = {name: q.gradient(gradients[name]) if name in gradients else q[name]
+                  for name in problem.schema.names}
+        return condition.lhs(State(problem.schema, values), x, n)
+
+    return replace(condition, lhs=lhs)
 
 
 def exact_reference(problem: Problem, points: int = 4000, times: int = 11) -> Reference:

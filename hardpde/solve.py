@@ -41,8 +41,19 @@ class Solution:
             x = np.concatenate([x, np.broadcast_to(np.asarray(t, float).reshape(-1, 1), (len(x), 1))], axis=1)
         if x.shape[1] != schema.coordinates:
             raise ValueError(f"points have {x.shape[1]} coordinates; {schema.coordinates} are needed")
-        q = self.formulation.predict(self.training.model, x)
-        return {name: q[:, part].reshape(len(x), *schema.shapes[name]) for name, part in schema.slices.items()}
+        inner = self.formulation.problem.schema
+        if inner.names == schema.names:
+            q = self.formulation.predict(self.training.model, x)
+            return {name: q[:, part].reshape(len(x), *schema.shapes[name]) for name, part in schema.slices.items()}
+        # Gradient fields that are not fields of the model are its derivatives.
+        jet = self.formulation.jet(self.training.model, x)
+        found = {}
+        for name, shape in schema.fields:
+            base = dict(schema.gradients).get(name, name)
+            part = jet[:, inner.slices[base]]
+            part = part[:, :, 0] if base == name else part[:, :, 1 : 1 + schema.dim]
+            found[name] = np.asarray(part).reshape(len(x), *shape)
+        return found
 
     @property
     def parameters(self) -> int:

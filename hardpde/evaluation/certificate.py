@@ -24,7 +24,7 @@ def certify(formulation, models: list, points: int = 1000) -> list[dict]:
     samples = [_points(problem, condition.on, points) for condition in problem.pointwise]
     everywhere = np.concatenate([x for x, _ in samples])  # one evaluation for all conditions
     borders = np.cumsum([len(x) for x, _ in samples])[:-1]
-    states = [np.split(formulation.predict(model, everywhere), borders) for model in models]
+    states = [np.split(_traces(formulation, model, everywhere, samples), borders) for model in models]
     rows = []
     for k, (condition, (x, n)) in enumerate(zip(problem.pointwise, samples)):
         a, g = jax.jit(jax.vmap(partial(condition.matrix, problem.schema)))(jnp.asarray(x), jnp.asarray(n))
@@ -32,6 +32,17 @@ def certify(formulation, models: list, points: int = 1000) -> list[dict]:
         worst = max(float(r.max()) if np.isfinite(r).all() else float("inf") for r in residuals)
         rows.append({"name": condition.name, "boundary": condition.on, "points": len(x), "violation": worst})
     return rows + [_periodic_row(formulation, models, period, points) for period in problem.periods]
+
+
+def _traces(formulation, model, x: np.ndarray, samples: list) -> np.ndarray:
+    """The state (n, m) at boundary points and, where conditions ask for them, its normal derivatives (n, 2 m)."""
+    problem: Problem = formulation.problem
+    if not problem.schema.traces:
+        return formulation.predict(model, x)
+    normals = np.concatenate([n for _, n in samples])
+    jets = formulation.jet(model, x)
+    slopes = np.einsum("nmk,nk->nm", jets[:, :, 1 : 1 + problem.schema.dim], normals)
+    return np.concatenate([jets[:, :, 0], np.where(normals.any(axis=1)[:, None], slopes, 0.0)], axis=1)
 
 
 def _periodic_row(formulation, models: list, period: Period, points: int) -> dict:
@@ -95,6 +106,8 @@ def _points(problem: Problem, name: str, points: int) -> tuple[np.ndarray, np.nd
     if problem.time is None:
         return x, n
     start, end = problem.time
+    if problem.schema.traces:  # derivatives are taken from just after the start of time on
+        start = start + EARLIEST * (end - start)
     t = np.random.default_rng(0).uniform(start, end, len(x))
     t[::10], t[5::10] = start, end
     ends = [x[points:]] * 2  # corners at both ends of time too

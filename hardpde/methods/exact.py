@@ -1,6 +1,7 @@
 """The exact ansatz: one network, every condition satisfied to rounding for any weights."""
 
 from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ from hardpde.formulation import Formulation, adaptive_choice, cast, default_chun
 from hardpde.inputs import standard_inputs
 from hardpde.networks import MLP, mlp
 from hardpde.penalties import periodic_penalties
-from hardpde.problem import Problem
+from hardpde.problem import Problem, without_gradients
 from hardpde.sampling import graded, uniform
 
 RARE = 0.03  # of the points
@@ -20,12 +21,19 @@ MOST = 16  # collars that may hold one point
 
 
 def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 4096, dtype: str = "float64",
-          adaptive: bool = False, sampling: str = "graded", chunk: int | None = None) -> Formulation:
+          adaptive: bool = False, sampling: str = "graded", chunk: int | None = None,
+          gradients: str = "fields") -> Formulation:
     """Conditions hold by construction; the network learns the smooth solution itself.
 
-    Periodic conditions are built into the inputs, or are penalties where they are stated as soft.
+    Periodic conditions are built into the inputs, or are penalties where they are stated as soft. Gradient fields
+    are outputs of the network, or filled by differentiation (gradients="derivatives"): then conditions hold for
+    the true gradient, on boundaries that do not touch.
     """
     _check_positive(width=width, depth=depth, points=points)
+    if gradients not in ("fields", "derivatives"):
+        raise ValueError(f"gradients is '{gradients}'; it is 'fields' or 'derivatives'")
+    if gradients == "derivatives":
+        problem = without_gradients(problem)
     _check_periods(problem)
     if sampling not in ("graded", "uniform"):
         raise ValueError(f"sampling is '{sampling}'; it is 'graded' or 'uniform'")
@@ -58,10 +66,12 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
         return mlp(key, sizes, jnp.dtype(dtype))
 
     def state(model: MLP, batch: Batch) -> Array:
-        rows = np.cumsum([term.inputs.shape[-1] for term in batch.terms])
-        stacked = jnp.concatenate([term.inputs for term in batch.terms], axis=-1)
         over = laplacian_over(problem.schema, batch.offset)
-        outputs = jnp.split(model.jet(stacked, over), rows[:-1], axis=-1)
+        plain, dual = (_stacked([term for term in batch.terms if (term.dual is not None) == steep])
+                       for steep in (False, True))
+        outputs = jnp.split(model.jet(plain.inputs, over), plain.borders, axis=-1)
+        if dual is not None:
+            outputs += jnp.split(model.dual_jet(dual.inputs, dual.dual, over), dual.borders, axis=-1)
         return combine(batch.offset, batch.terms, outputs, over)
 
     def assemble(x: Array, ids: Array, classes: tuple[int, ...], differentiate=True) -> Batch:
@@ -122,6 +132,23 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
     reached = [slots(x.reshape(-1, x.shape[-1])) for x in trials]
     formulation = Formulation(problem, init, draw, draw, state, at, total, jnp.dtype(dtype), chunks, penalties)
     return formulation
+
+
+class _Stacked(NamedTuple):
+    """Inputs of several terms side by side, so that one call of the network serves them all."""
+
+    inputs: Array
+    dual: Array | None
+    borders: np.ndarray
+
+
+def _stacked(terms: list[Term]) -> Any:
+    if not terms:
+        return None
+    borders = np.cumsum([term.inputs.shape[-1] for term in terms])[:-1]
+    duals = [term.dual for term in terms if term.dual is not None]
+    dual = jnp.concatenate(duals, axis=-1) if duals else None
+    return _Stacked(jnp.concatenate([term.inputs for term in terms], axis=-1), dual, borders)
 
 
 def _check_periods(problem: Problem) -> None:
@@ -195,9 +222,10 @@ def _assemble(ansatz: Exact, scale, x: Array, ids: Array, classes: tuple[int, ..
     offset, matrix, inputs = jet(ansatz.main, x)  # (m, 1 + c, n), (m, m, 1 + c, n), (f, 1 + c, n)
     terms = [Term(inputs, matrix)]
     if corrected:
-        c, matrices, inputs = jet(ansatz.corrections, x[:corrected], ids[:corrected, :most])
+        c, matrices, inputs, dual = jet(ansatz.corrections, x[:corrected], ids[:corrected, :most])
         offset = offset.at[..., :corrected].add(c)
         for s in range(most):
             rows = sum(classes[s + 1 :])
-            terms.append(Term(inputs[s, ..., :rows], matrices[s, ..., :rows]))
+            terms.append(Term(inputs[s, ..., :rows], matrices[s, ..., :rows],
+                              None if dual is None else dual[s, ..., :rows]))
     return Batch(x, offset, tuple(terms), jax.vmap(scale, out_axes=1)(x))
