@@ -20,16 +20,19 @@ def _start(steps: int, rate: float) -> dict[str, Any]:
     return {"optimiser": "adam", "options": {"learning_rate": rate, "plateau": False}, "steps": steps, "redraw": 50}
 
 
+def _finish(steps: int, redraw: int, line_search: str = "batched") -> dict[str, Any]:
+    return {"optimiser": "ssbroyden", "options": {"line_search": line_search}, "steps": steps, "redraw": redraw,
+            "block": 100}
+
+
 _DEFAULTS: dict[tuple[str, str], dict[str, Any]] = {
     ("exact", "quick"): {
         "method": {"width": 24, "depth": 3, "points": 2048},
-        "stages": [_start(200, 5e-3), {"optimiser": "ssbroyden", "options": {"line_search": "backtracking"},
-                                       "steps": 3000, "redraw": 200, "block": 100}],
+        "stages": [_start(200, 5e-3), _finish(3000, 200, "backtracking")],
     },
     ("exact", "best"): {
         "method": {"width": 48, "depth": 4, "points": 8192},
-        "stages": [_start(500, 3e-3), {"optimiser": "ssbroyden", "options": {"line_search": "batched"},
-                                       "steps": 10000, "redraw": 500, "block": 100}],
+        "stages": [_start(500, 3e-3), _finish(10_000, 500)],
     },
     ("exact", "paper"): {"method": {"width": 50, "depth": 4, "points": 8192, "dtype": "float32"},
                          "stages": _PAPER_STAGES},
@@ -40,6 +43,16 @@ _DEFAULTS: dict[tuple[str, str], dict[str, Any]] = {
 
 # What is better for one problem and not for others is a setting of that problem.
 _OVERRIDES: dict[tuple[str, str, str], dict[str, Any]] = {
+    ("airfoil", "exact", "best"): {"method": {}, "stages": [_start(300, 3e-3), _finish(9000, 300)]},
+    ("heat-ball", "exact", "quick"): {
+        "method": {"width": 24, "depth": 3, "points": 1024, "gradients": "derivatives"},
+        "stages": [_start(200, 5e-3), _finish(2000, 200, "backtracking")],
+    },
+    ("heat-ball", "exact", "best"): {
+        "method": {"width": 32, "depth": 3, "points": 4096, "gradients": "derivatives"},
+        "stages": [_start(300, 3e-3), _finish(10_000, 500)],
+    },
+    ("heat-ball", "hc", "paper"): {"method": {"points": 1000}},
     ("airfoil-printed", "hc", "paper"): {
         "method": {"main": [50] * 6, "sub": [40] * 4, "points": 10_000},
         "stages": [{**_ADAM, "options": {"learning_rate": 1e-3, "every": 100}}, _PAPER_STAGES[1]],

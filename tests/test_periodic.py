@@ -103,25 +103,29 @@ def test_soft_periodicity_is_in_the_loss(make, method):
     formulation = solved(make, method)
     model = random_models(formulation, 1)[0]
     batch = formulation.draw(jax.random.key(0), None)
-    (rows,) = formulation.penalty_rows(model, batch)
+
+    @jax.jit
+    def everything(m, batch):
+        (rows,) = formulation.penalty_rows(m, batch)
+        plain = (formulation.residuals(m, batch) ** 2).sum(0).mean()
+        return (rows, plain, formulation.loss(m, batch), formulation.value_and_grad(m, batch)[0],
+                formulation.residual_vector(m, batch), formulation.state(m, batch.penalised[0]),
+                formulation.jacobian(m, batch), jax.jacfwd(lambda m: formulation.residual_vector(m, batch))(m))
+
+    rows, plain, loss, again, vector, jets, jacobian, expected = everything(model, batch)
     assert rows.shape[0] == 4  # u, v and their slopes, as gradient fields or not
     certificate = certify(formulation, [model], points=100)
     assert certificate[-1]["boundary"] == "left = right" and certificate[-1]["violation"] > 1e-3
     weight = 3.0 if make is soft else 1.0
-    problem = formulation.problem
-    jets = formulation.jet(model, np.asarray(batch.penalised[0].x))
-    jets = jets.reshape(2, -1, problem.schema.size, 3 + (problem.order == 2))
-    difference = jets[0] - jets[1]
+    one, two = np.split(np.moveaxis(np.asarray(jets), -1, 0), 2)
+    difference = one - two
     slopes = difference[:, :, 1] if make is not printed else np.zeros(1)
     asked = weight * ((difference[:, :, 0] ** 2).sum() + (slopes**2).sum()) / len(difference)
-    plain = (formulation.residuals(model, batch) ** 2).sum(0).mean()
-    loss = formulation.loss(model, batch)
     assert float(loss - plain) == pytest.approx(asked, rel=1e-9)
-    assert float((formulation.residual_vector(model, batch) ** 2).sum()) == pytest.approx(float(loss), rel=1e-12)
-    assert float(formulation.value_and_grad(model, batch)[0]) == pytest.approx(float(loss), rel=1e-12)
+    assert float((vector**2).sum()) == pytest.approx(float(loss), rel=1e-12)
+    assert float(again) == pytest.approx(float(loss), rel=1e-12)
     assert split(batch, 4).penalised[0].x.shape[:2] == (4, len(batch.penalised[0].x) // 4)
-    expected = jax.jacrev(lambda m: formulation.residual_vector(m, batch))(model)
-    for one, two in zip(jax.tree.leaves(formulation.jacobian(model, batch)), jax.tree.leaves(expected)):
+    for one, two in zip(jax.tree.leaves(jacobian), jax.tree.leaves(expected)):
         assert one.shape == two.shape and np.abs(one - two).max() < 1e-12 * max(1.0, np.abs(two).max())
 
 
@@ -219,6 +223,7 @@ def test_the_reference_is_periodic_and_fits_the_problem(monkeypatch):
 
     monkeypatch.setattr(spectral, "__defaults__", (10, 512, 100))
     reference = make_reference(schroedinger(extra=True))
-    assert reference.values["u"].shape == (11, 257) and reference.values["grad_v"].shape == (11, 257, 1)
+    assert reference.values["u"].shape == (10, 257) and reference.values["grad_v"].shape == (10, 257, 1)
+    assert reference.times[-1] == pytest.approx(END) and len(reference.times) == 10
     assert np.array_equal(reference.values["u"][:, 0], reference.values["u"][:, -1])
     assert set(schroedinger(extra=False).make_reference().values) == {"u", "v"}

@@ -42,7 +42,7 @@ def _traces(formulation, model, x: np.ndarray, samples: list) -> np.ndarray:
     normals = np.concatenate([n for _, n in samples])
     jets = formulation.jet(model, x)
     slopes = np.einsum("nmk,nk->nm", jets[:, :, 1 : 1 + problem.schema.dim], normals)
-    return np.concatenate([jets[:, :, 0], np.where(normals.any(axis=1)[:, None], slopes, 0.0)], axis=1)
+    return np.concatenate([jets[:, :, 0], np.where((normals != 0).any(axis=1, keepdims=True), slopes, 0.0)], axis=1)
 
 
 def _periodic_row(formulation, models: list, period: Period, points: int) -> dict:

@@ -77,10 +77,8 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
     def assemble(x: Array, ids: Array, classes: tuple[int, ...], differentiate=True) -> Batch:
         return _assemble(ansatz, scale, x, ids, classes, differentiate, second)
 
-    @jax.jit
     def _choose(key: Array) -> tuple[Array, Array]:
-        x, ids, counts = look(key)
-        return _stratify(x, ids, counts, classes)
+        return pick(*on_cpu(look, key), classes)
 
     @jax.jit
     def _batch(x: Array, ids: Array) -> Batch:
@@ -88,7 +86,7 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
 
     @jax.jit
     def _refine(key: Array, model: MLP) -> tuple[Array, Array]:
-        pool_key, pick = jax.random.split(key)
+        pool_key, choice_key = jax.random.split(key)
         pools, scores = [], []
         for k in jax.random.split(pool_key, 4):
             x, ids = _choose(k)
@@ -96,12 +94,12 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
             pools.append((x, ids))
             scores.append((formulation.residuals(model, batch) ** 2).sum(0))
         x, ids = (jnp.concatenate(parts) for parts in zip(*pools))
-        chosen = adaptive_choice(pick, jnp.concatenate(scores).astype(jnp.float64), total + total // 4)
-        return _stratify(x[chosen], ids[chosen], (ids[chosen] >= 0).sum(1), classes)
+        chosen = adaptive_choice(choice_key, jnp.concatenate(scores).astype(jnp.float64), total + total // 4)
+        return pick(x[chosen], ids[chosen], (ids[chosen] >= 0).sum(1), classes)
 
     def draw(key: Array, model: MLP | None = None) -> Batch:
         """Fresh points; with `adaptive`, chosen from a larger pool where the model's residual is large."""
-        x, ids = _refine(key, model) if adaptive and model is not None else on_cpu(_choose, key)
+        x, ids = _refine(key, model) if adaptive and model is not None else _choose(key)
         return _batch(x, ids)._replace(penalised=tuple(
             _penalised(jax.random.fold_in(key, k + 1), k) for k in range(len(penalties))))
 
@@ -125,7 +123,7 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
 
     def slots(x: Array) -> int:
         """In how many collars a point lies, at most; no fewer than one unless there are none."""
-        return max(int(_most(x)), min(len(problem.layout.pieces), 1))
+        return max(int(on_cpu(_most, x)), min(len(problem.layout.pieces), 1))
 
     # Found from many points, once: a draw has fixed shapes.
     trials = [penalty.draw(jax.random.key(11), 2000) for penalty in penalties]
@@ -185,7 +183,8 @@ def _classes(look, points: int, chunks: int) -> tuple[int, ...]:
     return (*[0] * least, rest, *reversed(sizes))
 
 
-def _stratify(x: Array, ids: Array, counts: Array, classes: tuple[int, ...]) -> tuple[Array, Array]:
+@partial(jax.jit, static_argnums=3)
+def pick(x: Array, ids: Array, counts: Array, classes: tuple[int, ...]) -> tuple[Array, Array]:
     """Pick the stated number of points of each class, most corrections first; a short class takes from below."""
     most = len(classes) - 1
     order = []
@@ -196,16 +195,16 @@ def _stratify(x: Array, ids: Array, counts: Array, classes: tuple[int, ...]) -> 
     return x[chosen], ids[chosen, :most]
 
 
-def on_cpu(function, key: Array):
-    """Run a function of a key on the CPU, which compiles the many small steps of drawing points much sooner.
+def on_cpu(function, argument: Array):
+    """Run a function on the CPU, which compiles the many small steps of drawing points much sooner than a GPU.
 
     The result lies where computations run; inside a compiled function nothing changes.
     """
-    if isinstance(key, jax.core.Tracer) or jax.default_backend() == "cpu":
-        return function(key)
+    if isinstance(argument, jax.core.Tracer) or jax.default_backend() == "cpu":
+        return function(argument)
     home = jax.local_devices(backend="cpu")[0]
     with jax.default_device(home):
-        result = function(jax.device_put(key, home))
+        result = function(jax.device_put(argument, home))
     return jax.device_put(result, jax.local_devices()[0])
 
 

@@ -25,7 +25,7 @@ def heat_ball(dim: int = 10) -> Problem:
         return dt(dq.u) - k * div(dq.grad_u) + k * (x[:dim] ** 2).sum() * u(x)
 
     return Problem(
-        name="heat-ball" if dim == 10 else f"heat-ball-{dim}",
+        name="heat-ball",
         domain=Ball((0.0,) * dim, 1.0, name="sphere"),
         fields="u",
         gradients={"grad_u": "u"},

@@ -54,7 +54,7 @@ def start(x):
     return 2 / jnp.cosh(x) + SLOPE / ROUNDING * jnp.cosh(ROUNDING * x) / math.sinh(ROUNDING * HALF)
 
 
-def spectral(intervals: int = 10, modes: int = 1024, steps: int = 1000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def spectral(intervals: int = 20, modes: int = 1024, steps: int = 1000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Nodes (modes,), h and ∂h/∂x (intervals + 1, modes) at equal steps of time, by Fourier split steps of order 6.
 
     On 1024 nodes with 1000 steps the error is about 2e-9: against 4096 nodes, 500 steps and another integrator.
@@ -79,6 +79,7 @@ def spectral(intervals: int = 10, modes: int = 1024, steps: int = 1000) -> tuple
 
 def _reference(extra: bool, nodes: int = 256) -> Reference:
     x, h, slope = spectral()
+    h, slope = h[1:], slope[1:]  # at the start v = 0, and relative errors would have no meaning
     every = len(x) // nodes
 
     def thin(values):
@@ -91,5 +92,5 @@ def _reference(extra: bool, nodes: int = 256) -> Reference:
         values |= {"grad_u": slope.real[..., None], "grad_v": slope.imag[..., None]}
     place = np.append(x[::every], HALF)[:, None]
     cells = np.stack([np.arange(nodes), np.arange(1, nodes + 1)], axis=1)
-    return Reference(place, values, np.linspace(0.0, END, len(h)), cells, about={
+    return Reference(place, values, END * np.arange(1, len(h) + 1) / len(h), cells, about={
         "kind": "Fourier split-step, order 6", "modes": len(x), "steps": 1000, "error": "about 2e-9"})
