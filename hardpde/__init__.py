@@ -31,13 +31,13 @@ from hardpde.geometry import (  # noqa: E402
     airfoil,
     read_airfoil,
 )
-from hardpde.problem import Focus, Hints, Problem  # noqa: E402
+from hardpde.problem import Focus, Hints, Mirror, Problem  # noqa: E402
 from hardpde.reference import Reference  # noqa: E402
 from hardpde.solve import Solution, solve  # noqa: E402
 from hardpde.training import Stage  # noqa: E402
 
 __all__ = [
-    "Ball", "Boundary", "Box", "Condition", "Focus", "Formulation", "Hints", "Interval", "Polygon", "Problem",
+    "Ball", "Boundary", "Box", "Condition", "Focus", "Formulation", "Hints", "Interval", "Mirror", "Polygon", "Problem",
     "Reference", "Shape", "Solution", "Spline", "Stage", "Surrogate", "airfoil", "curl", "dirichlet", "div", "dt",
     "extend", "grad", "initial", "laplacian", "learned_distance", "neumann", "periodic", "read_airfoil", "robin",
     "slip", "solve", "traction",

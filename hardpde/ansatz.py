@@ -228,7 +228,7 @@ class Exact:
         self.layout: Layout = problem.layout
         self.pieces = Pieces(self.layout, self.schema, problem.conditions)
         self.start = Start(self.schema, problem.conditions, self.layout, problem.time)
-        self.inputs = inputs
+        self.look, self.views = inputs, problem.views
         self.ramp = problem.hints.ramp
         self.outputs = problem.hints.outputs
         self.guess = problem.guess if problem.hints.guess is not None else None
@@ -247,8 +247,12 @@ class Exact:
         ids = jnp.where(ratio[ids] < 1, ids, -1)
         return jnp.pad(ids, (0, slots - ids.size), constant_values=-1), (ratio < 1).sum()
 
+    def inputs(self, x: Array) -> Array:
+        """What the network is given for a point, (v, f): with a mirror at two places, v = 2, else one."""
+        return jnp.stack([self.look(view(x)) for view, _ in self.views])
+
     def base(self, x: Array) -> tuple[Array, Array]:
-        """c (m,) and L (m, o) of q₀ = c + L N at a point."""
+        """c (m,) and L (v, m, o) of q₀ = c + Σ_v L_v N_v at a point."""
         if not self.start.conditions:
             c, lift = self.start.blend(x, jnp.array(1.0))
         else:
@@ -256,17 +260,21 @@ class Exact:
             c, lift = self.start.blend(x, jnp.sqrt(tau) if self.ramp == "root" else tau)
         if self.guess is not None:
             c = c + _times(lift, self.guess(x))
-        return c, lift if self.outputs is None else _times(lift, jnp.asarray(self.outputs(x)))
+        lifts = []
+        for view, signs in self.views:
+            seen = lift * (signs / len(self.views))
+            lifts.append(seen if self.outputs is None else _times(seen, jnp.asarray(self.outputs(view(x)))))
+        return c, jnp.stack(lifts)
 
     def main(self, x: Array) -> tuple[Array, Array, Array]:
-        """c (m,), M (m, o) and network inputs (f,) of q₀ at x."""
+        """c (m,), M (v, m, o) and network inputs (v, f) of q₀ at x."""
         return (*self.base(x), self.inputs(x))
 
     def corrections(self, x: Array, ids: Array) -> tuple[Array, Array, Array, Array | None]:
-        """c (m,), M (k, m, o), network inputs (k, f) that the k pieces `ids` (−1: none) add at x, and None.
+        """c (m,), M (k, v, m, o), network inputs (k, v, f) that the k pieces `ids` (−1: none) add at x, and None.
 
-        With conditions on normal derivatives M is (k, m, 2 o) and the last is the derivative of the inputs along
-        the normals (k, f).
+        With conditions on normal derivatives M is (k, v, m, 2 o) and the last is the derivative of the inputs along
+        the normals (k, v, f).
         """
         slots = jax.vmap(self._slot, (None, 0))(x, ids)
         c_foot, lift_foot = jax.vmap(self.base)(slots["foot"])
@@ -274,15 +282,14 @@ class Exact:
         for k, d in enumerate(self._right_inverses(x, slots)):
             c = c + _times(d, slots["g"][k] - _times(slots["a"][k], c_foot[k]))
             matrices.append(-_times(_times(d, slots["a"][k]), lift_foot[k]))
-        inputs = jax.vmap(self.inputs)(slots["foot"])
+        matrix, inputs = jnp.stack(matrices), jax.vmap(self.inputs)(slots["foot"])
         if not self.sloping:
-            return c, jnp.stack(matrices), inputs, None
-        more, steep, dual = jax.vmap(self._slope)({**slots, "c": c_foot, "lift": lift_foot})
-        matrix = jnp.stack(matrices)
-        return c + more.sum(0), jnp.concatenate([matrix, jnp.zeros_like(matrix)], axis=2) + steep, inputs, dual
+            return c, matrix, inputs, None
+        more, steep, dual = jax.vmap(self._slope)(slots)
+        return c + more.sum(0), jnp.concatenate([matrix, jnp.zeros_like(matrix)], axis=-1) + steep, inputs, dual
 
     def _slope(self, slot: dict[str, Array]) -> tuple[Array, Array, Array]:
-        """What the rows of one piece on normal derivatives add: c (m,), M (m, 2 o), derivative of the inputs (f,).
+        """What the rows of one piece on normal derivatives add: c (m,), M (v, m, 2 o), derivatives of the inputs.
 
         −ω φ B⁺ [g − A q₁ − B ∂ₙq₀](x̄), with q₁ the state after the corrections of the piece's other rows: it
         vanishes on the piece, and its normal derivative there is B⁺[…].
@@ -295,14 +302,14 @@ class Exact:
         after = jnp.eye(self.schema.size) - _times(values, a)  # q₁ = after q₀ + values g
         gain = -slot["weight"] * slot["height"] * right_inverse(b, jnp.eye(self.schema.size), slot["slopes"])
         known = g - _times(a, _times(after, c) + _times(values, g * others)) - _times(b, dc)
-        matrix = jnp.concatenate([_times(a, _times(after, lift)) + _times(b, dlift), _times(b, lift)], axis=1)
+        matrix = jnp.concatenate([_times(a, _times(after, lift)) + _times(b, dlift), _times(b, lift)], axis=-1)
         return _times(gain, known), -_times(gain, matrix), jax.jvp(self.inputs, (foot,), (normal,))[1]
 
     def coefficients(self, x: Array, ids: Array) -> tuple[Array, Array, Array]:
-        """c (m,), M (1 + k, m, o) and network inputs (1 + k, f) of the whole ansatz at x."""
+        """c (m,), M (s, m, o) and network inputs (s, f) of the whole ansatz at x, s = (1 + k) v."""
         c, matrix, inputs = self.main(x)
         more, matrices, foot_inputs, _ = self.corrections(x, ids)
-        return (c + more, jnp.concatenate([matrix[None], matrices]), jnp.concatenate([inputs[None], foot_inputs]))
+        return (c + more, jnp.concatenate([matrix, *matrices]), jnp.concatenate([inputs, *foot_inputs]))
 
     def _slot(self, x: Array, i: Array) -> dict[str, Array]:
         """What one active piece contributes: its foot, rows and weight ω, and 1 − ω without cancellation."""

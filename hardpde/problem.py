@@ -26,6 +26,14 @@ class Focus(NamedTuple):
     share: float
 
 
+class Mirror(NamedTuple):
+    """The solution is symmetric about the plane x[axis] = at: components named in `odd` change sign, others do not."""
+
+    axis: int
+    at: float = 0.0
+    odd: Sequence[str] = ()
+
+
 @dataclass(frozen=True)
 class Hints:
     """How a problem is best solved; they never change what is solved. None: derived from the geometry.
@@ -39,6 +47,7 @@ class Hints:
     outputs: a function of the point that returns a matrix (components of the state, network outputs): the
     network's part of the state is this matrix times its outputs, e.g. factors that are singular at a corner.
     guess: a function of the point that returns a state, {field: value}, to which the network's part is added.
+    mirror: a symmetry of the solution, a Mirror(axis, at, odd), which the network then has by construction.
     focus: places that get points of their own, each a Focus(at, inner, outer, share).
     near: fraction of the points drawn near the boundaries; early: fraction of them graded towards the start.
     scale: factors of the residuals, a function of the point: one number for each equation
@@ -56,6 +65,7 @@ class Hints:
     sharp: Sequence[Sequence[float]] = ()
     outputs: Callable[[Array], Any] | None = None
     guess: Callable[[Array], Mapping[str, Any]] | None = None
+    mirror: Mirror | None = None
     focus: Sequence[Focus] = ()
     near: float = 0.4
     early: float = 0.5
@@ -145,10 +155,10 @@ class Problem:
             self._check_time()
             self._check_boundaries()
             check_shape(self.domain)
+            self._check_residual()
             for condition in self.pointwise:
                 self._check_linear(condition)
-            self._check_residual()
-            _ = self.layout
+            _ = self.layout, self.views
             if self.layout.slopes.any():
                 self._check_slopes()
             for period in self.periods:
@@ -214,6 +224,20 @@ class Problem:
             raise ValueError(f"the hint guess has a field '{next(iter(stated))}'; the fields are "
                              f"{', '.join(self.schema.names)}")
         return jnp.concatenate(parts)
+
+    @cached_property
+    def views(self) -> tuple[tuple[Callable[[Array], Array], np.ndarray], ...]:
+        """Where the network looks for a point, and the signs (m,) of what it sees there: with a mirror, two places."""
+        plain = (lambda x: x, np.ones(self.schema.size))
+        mirror = self.hints.mirror
+        if mirror is None:
+            return (plain,)
+        labels = self.schema.labels()
+        if not 0 <= mirror.axis < self.schema.dim or set(mirror.odd) - set(labels):
+            raise ValueError(f"{mirror} needs an axis from 0 to {self.schema.dim - 1} and odd components from "
+                             f"{', '.join(labels)}")
+        signs = np.array([-1.0 if label in mirror.odd else 1.0 for label in labels])
+        return plain, (lambda x: x.at[mirror.axis].set(2 * mirror.at - x[mirror.axis]), signs)
 
     def residuals(self, x: Array, q: Array, dq: Array) -> Array:
         """All equations at one point, the gradient fields' included: x (c,), q (m,), dq (c, m) → (e,).

@@ -40,9 +40,11 @@ def _traces(formulation, model, x: np.ndarray, samples: list) -> np.ndarray:
     if not problem.schema.traces:
         return formulation.predict(model, x)
     normals = np.concatenate([n for _, n in samples])
-    jets = formulation.jet(model, x)
-    slopes = np.einsum("nmk,nk->nm", jets[:, :, 1 : 1 + problem.schema.dim], normals)
-    return np.concatenate([jets[:, :, 0], np.where((normals != 0).any(axis=1, keepdims=True), slopes, 0.0)], axis=1)
+    on = (normals != 0).any(axis=1)  # not those of the initial condition
+    slopes = np.zeros((len(x), problem.schema.size))
+    jets = formulation.jet(model, x[on])
+    slopes[on] = np.einsum("nmk,nk->nm", jets[:, :, 1 : 1 + problem.schema.dim], normals[on])
+    return np.concatenate([formulation.predict(model, x), slopes], axis=1)
 
 
 def _periodic_row(formulation, models: list, period: Period, points: int) -> dict:

@@ -1,6 +1,7 @@
 """The exact ansatz: one network, every condition satisfied to rounding for any weights."""
 
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import jax
@@ -218,13 +219,14 @@ def _assemble(ansatz: Exact, scale, x: Array, ids: Array, classes: tuple[int, ..
         return jax.vmap(lambda x, *more: jets(lambda x: function(x, *more), x, differentiate, second),
                         out_axes=-1)(*points)
 
-    offset, matrix, inputs = jet(ansatz.main, x)  # (m, 1 + c, n), (m, m, 1 + c, n), (f, 1 + c, n)
-    terms = [Term(inputs, matrix)]
+    views = range(len(ansatz.views))
+    offset, matrices, inputs = jet(ansatz.main, x)  # (m, 1 + c, n), (v, m, o, 1 + c, n), (v, f, 1 + c, n)
+    terms = [Term(inputs[v], matrices[v]) for v in views]
     if corrected:
         c, matrices, inputs, dual = jet(ansatz.corrections, x[:corrected], ids[:corrected, :most])
         offset = offset.at[..., :corrected].add(c)
-        for s in range(most):
+        for s, v in product(range(most), views):
             rows = sum(classes[s + 1 :])
-            terms.append(Term(inputs[s, ..., :rows], matrices[s, ..., :rows],
-                              None if dual is None else dual[s, ..., :rows]))
+            terms.append(Term(inputs[s, v, ..., :rows], matrices[s, v, ..., :rows],
+                              None if dual is None else dual[s, v, ..., :rows]))
     return Batch(x, offset, tuple(terms), jax.vmap(scale, out_axes=1)(x))

@@ -16,7 +16,7 @@ from hardpde.conditions import Condition, dirichlet
 from hardpde.fields import curl, div
 from hardpde.geometry import Box, Shape, distances
 from hardpde.geometry import airfoil as read
-from hardpde.problem import Focus, Hints, Problem
+from hardpde.problem import Focus, Hints, Mirror, Problem
 from hardpde.reference import Reference
 
 BOX = ((-2.0, -2.0), (6.0, 2.0))
@@ -25,8 +25,11 @@ VISCOSITY = 1 / 50
 NOSE = 0.008  # about the radius of curvature of the leading edge
 
 
-def airfoil() -> Problem:
-    """The flow round W1015 with a slip wall: velocity u, vorticity w and pressure p."""
+def airfoil(symmetric: bool = False) -> Problem:
+    """The flow round W1015 with a slip wall: velocity u, vorticity w and pressure p.
+
+    symmetric: tell the network that the flow is symmetric about the chord, which it need not know.
+    """
     domain = flow_domain()
     wall = domain.boundaries["airfoil"]
     half = max(abs(v) for piece in wall.pieces for v in _ends(piece))  # of the width of the trailing edge
@@ -54,7 +57,7 @@ def airfoil() -> Problem:
             Condition("outlet", outlet, (1.0, 0.0), "pressure"),
             Condition("airfoil", slip, 0.0, "slip"),
         ],
-        hints=_hints(wall, half, corners),
+        hints=_hints(wall, half, corners, symmetric),
         reference=reference,
     )
 
@@ -80,7 +83,7 @@ def _ends(piece) -> tuple[float, ...]:
     return (piece.params[1], piece.params[3]) if len(piece.params) == 4 else ()
 
 
-def _hints(wall, half: float, corners) -> Hints:
+def _hints(wall, half: float, corners, symmetric: bool) -> Hints:
     """What is known of the flow beforehand: where it is steep, and how it behaves at the sharp corners.
 
     At the two corners of the trailing edge, whose angle is about 3π/2, velocities behave like r^0.316 and
@@ -133,6 +136,7 @@ def _hints(wall, half: float, corners) -> Hints:
 
     return Hints(
         decay=False, inputs=inputs, outputs=outputs, scale=scale, sharp=corners, near=0.25,
+        mirror=Mirror(axis=1, odd=("u[1]", "w")) if symmetric else None,
         guess=lambda x: {"u": still(x) * jnp.array([1.0, 0.0]), "p": 1.0},
         focus=[*[Focus(corner, 1e-5, 0.6, 0.13) for corner in corners], Focus((NOSE, 0.0), 0.003, 0.6, 0.14),
                Focus((1.0, 0.0), 0.03, 3.0, 0.2)],
