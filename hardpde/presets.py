@@ -39,7 +39,14 @@ _DEFAULTS: dict[tuple[str, str], dict[str, Any]] = {
 }
 
 # What is better for one problem and not for others is a setting of that problem.
-_OVERRIDES: dict[tuple[str, str, str], dict[str, Any]] = {}
+_OVERRIDES: dict[tuple[str, str, str], dict[str, Any]] = {
+    ("poisson", "exact", "quick"): {"method": {"points": 256}},
+    ("schroedinger", "exact", "quick"): {
+        "method": {"points": 3072},
+        "stages": [_start(200, 5e-3), {"optimiser": "ssbroyden", "options": {"line_search": "backtracking"},
+                                       "steps": 6000, "redraw": 200, "block": 100}],
+    },
+}
 
 
 def preset(problem: str, method: str, name: str) -> dict[str, Any]:
