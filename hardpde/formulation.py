@@ -55,7 +55,7 @@ class Formulation:
             jet = jet.reshape(*jet.shape[:2], penalty.points, -1)
             x = part.x.reshape(penalty.points, -1, part.x.shape[-1])
             rows = jax.vmap(penalty.rows, (1, 3), 1)(x, jnp.moveaxis(jet, 2, 0))
-            found.append(np.sqrt(penalty.weight) * rows)
+            found.append(float(penalty.weight) ** 0.5 * rows)
         return found
 
     def residual_vector(self, model: Model, batch: Batch) -> Array:

@@ -57,6 +57,10 @@ _OVERRIDES: dict[tuple[str, str, str], dict[str, Any]] = {
         "method": {"main": [50] * 6, "sub": [40] * 4, "points": 10_000},
         "stages": [{**_ADAM, "options": {"learning_rate": 1e-3, "every": 100}}, _PAPER_STAGES[1]],
     },
+    ("poisson", "exact", "quick"): {"method": {"points": 256}},
+    ("schroedinger", "exact", "quick"): {
+        "method": {"points": 3072}, "stages": [_start(200, 5e-3), _finish(6000, 200, "backtracking")],
+    },
 }
 
 

@@ -130,8 +130,12 @@ def test_soft_periodicity_is_in_the_loss(make, method):
 
 
 def test_a_penalised_problem_trains():
-    stages = [{"optimiser": "adam", "steps": 4, "redraw": 2}, {"optimiser": "levenberg_marquardt", "steps": 2}]
-    solution = solve(soft(), options={"width": 6, "depth": 1, "points": 32}, stages=stages)
+    """In double precision by Levenberg–Marquardt, in single precision by Adam, in parts."""
+    second = [{"optimiser": "levenberg_marquardt", "steps": 2}]
+    solution = solve(soft(), options={"width": 6, "depth": 1, "points": 32}, stages=second)
+    assert np.isfinite(solution.training.history[-1]["held_out"])
+    options = {"main": [6], "sub": [6], "points": 32, "chunk": 16}
+    solution = solve(bare(), "hc", options=options, stages=[{"optimiser": "adam", "steps": 4, "redraw": 2}])
     assert np.isfinite(solution.training.history[-1]["held_out"])
 
 
