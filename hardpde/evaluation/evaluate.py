@@ -191,16 +191,26 @@ def plane(problem: Problem, points: int = 81) -> Reference | None:
     low, high = (np.asarray(bound, float) for bound in problem.domain.bounds)
     first, second = (np.linspace(low[k], high[k], points) for k in range(2))
     flat = np.stack(np.meshgrid(first, second, indexing="ij"), axis=-1).reshape(-1, 2)
-    sdf = jax.jit(jax.vmap(problem.domain.sdf))
 
     def lifted(y: np.ndarray) -> np.ndarray:
         return np.concatenate([y, np.broadcast_to((low + high)[2:] / 2, (len(y), len(low) - 2))], axis=1)
 
-    flat = flat[np.asarray(sdf(lifted(flat))) <= 0]
+    def sdf(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        value, slope = jax.jit(jax.vmap(jax.value_and_grad(problem.domain.sdf)))(lifted(y))
+        return np.asarray(value), np.asarray(slope)[:, :2]
+
+    value, _ = sdf(flat)
+    rim = flat[(value > 0) & (value < max(first[1] - first[0], second[1] - second[0]))]
+    for _ in range(3 if len(rim) else 0):  # outside points near the boundary move onto it
+        value_there, slope = sdf(rim)
+        rim = rim - value_there[:, None] * slope / np.maximum((slope**2).sum(1, keepdims=True), 1e-12)
+    rim = rim[np.abs(sdf(rim)[0]) < 1e-9] if len(rim) else rim
+    flat = np.concatenate([flat[value <= 0], rim])
+    flat = flat[np.unique(np.round(flat, 9), axis=0, return_index=True)[1]]
     if len(flat) < 100:
         return None
     cells = Delaunay(flat).simplices
-    cells = cells[np.asarray(sdf(lifted(flat[cells].mean(axis=1)))) <= 0]
+    cells = cells[sdf(flat[cells].mean(axis=1))[0] <= 0]
     times = None if problem.time is None else np.linspace(*problem.time, 11)
     return Reference(lifted(flat), known(problem, lifted(flat), times), times, cells)
 

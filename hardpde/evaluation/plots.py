@@ -166,6 +166,7 @@ def agreement_plot(times: ArrayLike | None, prediction: ArrayLike, reference: Ar
         for axis in (above, below):
             axis.grid(True, color=FAINT, lw=0.6)
             axis.spines[["top", "right"]].set_visible(False)
+            axis.set_axisbelow(True)
             axis.tick_params(labelsize=8)
     axes[0, 0].set_ylabel(f"prediction of {name}" if name else "prediction")
     axes[1, 0].set_ylabel("prediction − known")

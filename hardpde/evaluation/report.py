@@ -79,9 +79,9 @@ def _summary(settings: Mapping[str, Any]) -> str:
 def _headline(
     metrics: Mapping, certificate: Sequence[Mapping], history: Mapping[str, Sequence], baselines: Mapping
 ) -> str:
-    """The numbers a reader came for: errors, violation, held-out loss, time."""
+    """The numbers a reader came for: errors of the first components, violation, held-out loss, time."""
     cards = []
-    for name, errors in metrics.items():
+    for name, errors in list(metrics.items())[:4]:
         notes = [
             f"{METRIC_NAMES[key]} {_metric(key, errors[key])}"
             for key in ("mape" if (errors.get("mape") or 2) <= 1 else "wmape", "relative_l2")
