@@ -117,17 +117,37 @@ def _train(arguments, problem, settings, source, about, folder: Path, formulatio
 
 def _result(arguments: argparse.Namespace, result: dict, folder: Path) -> dict:
     """Say the figures of merit and shape them for --json."""
+    baselines = result.get("baselines", {})
     for name, found in result["errors"].items():
-        figures = ", ".join(f"{metric} {value:.3g}" for metric, value in found.items() if isinstance(value, float))
-        _say(arguments, f"{name}: {figures}")
+        trivial = {other: table[name] for other, table in baselines.items() if name in table}
+        _say(arguments, f"{name}: {_figures(found)}{_beside(trivial)}")
+        for part, row in found.get("parts", {}).items():
+            parts = {other: table["parts"][part] for other, table in trivial.items()}
+            _say(arguments, f"  {part}: {_figures(row)}{_beside(parts)}")
     if not result["errors"]:
         _say(arguments, f"no reference to compare with; held-out loss {result['held_out']:.2e}")
     _say(arguments, f"largest violation of a condition: {result['boundary_violation']:.1e}")
     _say(arguments, f"{result['seconds']:.1f} s of training; open {folder / 'report.html'}")
     keys = ("problem", "method", "preset", "seed", "parameters", "mae", "boundary_violation", "seconds")
-    flat = {name: {metric: value for metric, value in found.items() if metric != "by_time"}
-            for name, found in result["errors"].items()}
-    return {**{key: result[key] for key in keys}, "errors": flat, "device": device(), "run": str(folder)}
+    flat = {**{key: result[key] for key in keys}, "errors": _timeless(result["errors"])}
+    if baselines:
+        flat["baselines"] = {name: _timeless(table) for name, table in baselines.items()}
+    return {**flat, "device": device(), "run": str(folder)}
+
+
+def _figures(found: dict) -> str:
+    return ", ".join(f"{metric} {value:.3g}" for metric, value in found.items() if isinstance(value, float))
+
+
+def _beside(trivial: dict[str, dict]) -> str:
+    """What trivial predictions score, in brackets."""
+    rows = [f"{name}: mae {found['mae']:.3g}" for name, found in trivial.items() if found["mae"] is not None]
+    return f" ({'; '.join(rows)})" if rows else ""
+
+
+def _timeless(table: dict[str, dict]) -> dict[str, dict]:
+    return {name: {metric: value for metric, value in found.items() if metric != "by_time"}
+            for name, found in table.items()}
 
 
 def _resume(arguments: argparse.Namespace) -> dict:

@@ -546,9 +546,11 @@ def _unfilled(condition: Condition, problem: Problem) -> Condition:
     return replace(condition, lhs=lhs)
 
 
-def exact_reference(problem: Problem, points: int = 4000, times: int = 11) -> Reference:
-    """The known solution at points drawn in the domain, at equally spaced times."""
+def exact_reference(problem: Problem, points: int | None = None, times: int = 11) -> Reference:
+    """The known solution at points drawn in the domain (4,000, or 10,000 in more than three dimensions), at
+    equally spaced times."""
     assert problem.exact is not None
+    points = points or (4_000 if problem.schema.dim <= 3 else 10_000)
     x = np.asarray(problem.domain.sample(jax.random.key(7), points))
     evaluate = jax.jit(jax.vmap(problem.exact))
     about = {"kind": "known solution", "points": points}

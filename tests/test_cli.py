@@ -168,6 +168,36 @@ def test_report_export_and_resume_of_a_finished_run(capsys, solved, elsewhere):
     assert last_json(out) == {**before, "run": str(run)}
 
 
+def test_parts_and_baselines_are_said(capsys, solved, elsewhere):
+    run = elsewhere / "copy"
+    shutil.copytree(solved[0], run)
+    metrics = json.loads((run / "metrics.json").read_text())
+    parts = {"r > 0.05": {"mae": 1e-3, "mape": None}, "area-weighted": {"mae": 2e-3, "mape": None}}
+    metrics["errors"]["u"] = {"mae": 3e-3, "mape": None, "by_time": [], "parts": parts}
+    trivial = {"mae": 0.225, "by_time": [], "parts": {name: {"mae": 0.1} for name in parts}}
+    metrics["baselines"] = {"constant flow": {"u": trivial}}
+    (run / "metrics.json").write_text(json.dumps(metrics))
+    code, out, err = call(capsys, "resume", run)
+    assert code == 0, err
+    start = out.splitlines().index("u: mae 0.003 (constant flow: mae 0.225)")
+    assert out.splitlines()[start + 1 : start + 3] == ["  r > 0.05: mae 0.001 (constant flow: mae 0.1)",
+                                                       "  area-weighted: mae 0.002 (constant flow: mae 0.1)"]
+    assert out.splitlines()[start + 3].startswith("grad_u[0]: mae")
+    code, out, err = call(capsys, "resume", run, "--json")
+    found = last_json(out)
+    assert code == 0 and set(found) == SOLVE_KEYS | {"baselines"}
+    assert found["errors"]["u"] == {"mae": 3e-3, "mape": None, "parts": parts}
+    assert found["baselines"] == {"constant flow": {"u": {"mae": 0.225, "parts": trivial["parts"]}}}
+
+
+def test_a_ball_of_one_dimension_and_of_none(capsys, elsewhere):
+    refused(call(capsys, "check", "heat-ball", "--dim", "0"), "dim is 0", "at least 1")
+    code, out, err = call(capsys, "check", "heat-ball", "--dim", "1", "--json")
+    assert code == 0, err
+    assert last_json(out)["problem"] == "heat-ball-1" and last_json(out)["max_violation"] <= 1e-12
+    assert (elsewhere / "heat-ball-1-domain.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_reference_of_a_known_solution(capsys, user, elsewhere):
     code, out, err = call(capsys, "reference", user, "--json")
     assert code == 0, err

@@ -2,14 +2,21 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import hardpde  # noqa: F401  (float64)
 from hardpde.evaluation import metrics, plots
+from hardpde.evaluation.evaluate import make_reference, measure, measure_baselines, pictures, plane
 from hardpde.evaluation.export import write_series, write_vtu
 from hardpde.evaluation.report import write_report
+from hardpde.fields import make_schema
+from hardpde.problems.airfoil import reference as airfoil_reference
+from hardpde.problems.heat_ball import heat_ball
+from hardpde.reference import Reference, node_weights
 
 HOLE = (0.5, 0.5, 0.25)
 HISTORY = {
@@ -72,6 +79,154 @@ def test_metrics_name_what_does_not_fit():
         metrics.errors([[1.0]], [[1.0]], [0.0, 1.0])
     with pytest.raises(ValueError, match="no values"):
         metrics.mae([], [])
+
+
+def test_weights_count_values():
+    p, r, w = [1.0, 2.0, 5.0], [2.0, 2.0, 4.0], [3.0, 1.0, 0.0]
+    found = metrics.errors(p, r, weights=w)
+    assert found["mae"] == pytest.approx(3 / 4)
+    assert found["mape"] == pytest.approx(1.5 / 4)
+    assert found["wmape"] == pytest.approx(3 / 8)
+    assert found["relative_l2"] == pytest.approx(np.sqrt(3 / 16))
+    assert found["max"] == 1.0
+    twice = metrics.errors([p, p], [r, r], [0.0, 1.0], w)
+    assert twice["mae"] == found["mae"] == twice["by_time"][1]["mae"]
+    assert metrics.mae(np.transpose([p, p]), np.transpose([r, r]), w) == found["mae"]
+    for wrong in ([1.0, 1.0], [0.0, 0.0, 0.0], [1.0, -1.0, 1.0]):
+        with pytest.raises(ValueError, match="one weight, not negative, per value"):
+            metrics.mae(p, r, wrong)
+
+
+# --- Parts and baselines ---------------------------------------------------------------------------------------
+
+
+def test_node_weights_share_out_the_area(holed):
+    square = Reference(np.array([[0.0, 0], [2, 0], [2, 1], [0, 1], [9, 9]]), {}, cells=np.array([[0, 1, 2], [0, 3, 2]]))
+    assert node_weights(square) == pytest.approx(np.array([2, 1, 2, 1, 0]) / 3)
+    solid = Reference(TETRAHEDRA[0], {}, cells=TETRAHEDRA[1])
+    assert node_weights(solid).sum() == pytest.approx(1 / 6 + 2 / 6)
+    assert node_weights(Reference(SEGMENTS[0], {}, cells=SEGMENTS[1])) == pytest.approx([1 / 8] + [1 / 4] * 3 + [1 / 8])
+    x, cells = holed
+    assert node_weights(Reference(x, {}, cells=cells)).sum() == pytest.approx(len(cells) / 2 / 24**2)
+    with pytest.raises(ValueError, match="no cells"):
+        node_weights(Reference(x, {}))
+
+
+@pytest.fixture
+def parted(holed):
+    """A vector and a scalar known on the square, with a part, weights and a trivial prediction; all at one time."""
+    x, cells = holed
+    values = {"u": np.stack([1 + x[:, 0], 0.5 * x[:, 1]], 1), "p": 2 - x[:, 0]}
+    return Reference(x, values, None, cells, {"kind": "test"}, {"x < 1/2": x[:, 0] < 0.5},
+                     {"constant": {"u": np.array([1.0, 0.0]), "p": 1.0}}, True)
+
+
+def stub(reference, predict=None, **fields):
+    """What has a problem's fields and predicts by a function; no network."""
+    fields = fields or {"u": 2, "p": ()}
+    timed = reference.times is not None
+    problem = SimpleNamespace(schema=make_schema(fields, {}, reference.x.shape[1], timed), exact=None,
+                              time=(0.0, 1.0) if timed else None, make_reference=lambda: reference)
+
+    class Solution:
+        def __call__(self, x, t=None):
+            return predict(x) if t is None else predict(x, t)
+
+    solution = Solution()
+    solution.problem = problem
+    return solution
+
+
+def test_parts_and_baselines_by_hand(parted):
+    def predict(x):
+        return {"u": parted.values["u"] + np.stack([x[:, 0], 0 * x[:, 0]], 1), "p": parted.values["p"] - 0.25}
+
+    solution = stub(parted, predict)
+    reference = make_reference(solution.problem)
+    found, x = measure(solution, reference), parted.x
+    assert list(found) == ["u[0]", "u[1]", "p"]
+    assert list(found["p"]) == [*metrics.METRICS, "parts"]
+    assert found["u[0]"]["mae"] == pytest.approx(x[:, 0].mean())
+    assert list(found["u[0]"]["parts"]) == ["x < 1/2", "area-weighted"]
+    assert found["u[0]"]["parts"]["x < 1/2"]["mae"] == pytest.approx(x[x[:, 0] < 0.5, 0].mean())
+    assert found["u[0]"]["parts"]["x < 1/2"]["max"] == pytest.approx(11 / 24)
+    weights = node_weights(parted)
+    assert found["u[0]"]["parts"]["area-weighted"]["mae"] == pytest.approx(weights @ x[:, 0] / weights.sum())
+    assert found["p"]["parts"]["area-weighted"]["mae"] == pytest.approx(0.25)
+    trivial = measure_baselines(solution.problem, reference)
+    assert list(trivial) == ["constant"] and list(trivial["constant"]) == list(found)
+    assert trivial["constant"]["u[0]"]["relative_l2"] == metrics.relative_l2(0 * x[:, 0] + 1, 1 + x[:, 0])
+    assert trivial["constant"]["p"]["parts"]["x < 1/2"]["mae"] == pytest.approx((1 - x[x[:, 0] < 0.5, 0]).mean())
+    assert trivial["constant"]["u[1]"]["wmape"] == 1.0
+    plain = replace(parted, masks={}, baselines={}, weighted=False)
+    assert measure(solution, plain)["p"] == {k: v for k, v in found["p"].items() if k != "parts"}
+    assert measure_baselines(solution.problem, plain) == measure_baselines(solution.problem, None) == {}
+
+
+def test_parts_over_times_are_averages(holed):
+    x, cells = holed
+    times = np.array([0.0, 1.0])
+    reference = Reference(x, {"T": np.outer(times, x[:, 0]) + 1}, times, cells, masks={"right": x[:, 0] > 0.5},
+                          baselines={"one": {"T": 1.0}})
+    solution = stub(reference, lambda x, t: {"T": np.ones(len(x)) + t}, T=())
+    found = measure(solution, make_reference(solution.problem))["T"]
+    assert found["parts"]["right"]["mae"] == pytest.approx((1 - x[x[:, 0] > 0.5, 0]).mean() / 2)
+    assert "by_time" in found and "by_time" not in found["parts"]["right"]
+    trivial = measure_baselines(solution.problem, reference)["one"]["T"]
+    assert trivial["by_time"][0]["mae"] == 0 and trivial["parts"]["right"]["max"] == 1.0
+
+
+@pytest.mark.parametrize("change, says", [
+    ({"masks": {"m": np.ones(3, bool)}}, "mask 'm' must be"),
+    ({"masks": {"m": np.zeros(625, bool)}}, "mask 'm' must be 625 truth values, one for each node, some true"),
+    ({"masks": {"m": np.ones(625)}}, "mask 'm' must be"),
+    ({"baselines": {"b": {"T": 1.0}}}, "baseline 'b' has a field 'T'; the known fields are u, p"),
+    ({"baselines": {"b": {"u": np.ones(3)}}}, r"baseline 'b' gives 'u' the shape \(3,\)"),
+    ({"cells": None}, "weighted by area but has no cells"),
+])
+def test_references_that_cannot_be_compared_with(parted, change, says):
+    with pytest.raises(ValueError, match=says):
+        make_reference(stub(replace(parted, **change)).problem)
+
+
+def test_references_are_read_back(parted, tmp_path):
+    parted.save(tmp_path / "a.npz")
+    again = Reference.load(tmp_path / "a.npz")
+    assert again.about == parted.about and again.weighted is True and again.times is None
+    assert list(again.masks) == ["x < 1/2"] and np.array_equal(again.masks["x < 1/2"], parted.masks["x < 1/2"])
+    assert again.masks["x < 1/2"].dtype == bool
+    assert list(again.baselines) == ["constant"] and list(again.baselines["constant"]) == ["u", "p"]
+    assert np.array_equal(again.baselines["constant"]["u"], [1.0, 0.0]) and again.baselines["constant"]["p"] == 1.0
+    with np.load(tmp_path / "a.npz") as file:  # as files were written before
+        old = {name: file[name] for name in file.files if name.startswith(("x", "cells", "about", "value:"))}
+    np.savez_compressed(tmp_path / "old.npz", **old)
+    before = Reference.load(tmp_path / "old.npz")
+    assert (before.masks, before.baselines, before.weighted) == ({}, {}, False)
+    assert np.array_equal(before.values["u"], parted.values["u"])
+
+
+def test_the_airfoil_is_measured_away_from_its_trailing_edge():
+    reference = airfoil_reference()
+    assert list(reference.masks) == ["r > 0.05", "r > 0.005"]
+    near = ~reference.masks["r > 0.05"]
+    assert 0 < near.sum() < len(near) / 2 and np.all(np.abs(reference.x[near] - [1, 0]) <= 0.05)
+    trivial = measure_baselines(stub(reference, u=2, w=(), p=()).problem, reference)["constant flow"]
+    assert list(trivial) == ["u[0]", "u[1]", "p"]
+    assert trivial["u[1]"]["wmape"] == 1.0
+    p = trivial["p"]
+    assert p["parts"]["area-weighted"]["mae"] < p["parts"]["r > 0.05"]["mae"] < p["mae"]
+    assert node_weights(reference).sum() == pytest.approx(8 * 4 - 0.1, abs=0.03)  # the box without the airfoil
+
+
+def test_the_report_tells_parts_and_baselines(parted, tmp_path):
+    solution = stub(parted, lambda x: {"u": parted.values["u"] + 1e-3, "p": parted.values["p"] + 1e-3})
+    write_report(tmp_path / "r.html", "parts", {}, measure(solution, parted), [], {},
+                 baselines=measure_baselines(solution.problem, parted))
+    page = (tmp_path / "r.html").read_text()
+    assert page.count("<tr") == 1 + 3 * 2 * 3 and page.count("class='trivial'") == 9
+    assert page.count("<td>constant</td>") == 3 == page.count("<td>this run</td>")
+    assert page.count("<td>x &lt; 1/2</td>") == 6 == page.count("<td>area-weighted</td>")
+    assert "<th>t</th>" not in page and "constant 5.0" in page  # on the card
 
 
 TETRAHEDRA = (np.vstack([np.zeros(3), np.eye(3), np.ones(3)]), np.array([[0, 1, 2, 3], [1, 2, 3, 4]]))
@@ -201,6 +356,88 @@ def test_frames_have_one_scale(holed):
     assert [label for label, _ in frames] == ["t = 0", "t = 1", "t = 2"]
     limits = {figure.axes[0].collections[0].get_clim() for _, figure in frames}
     assert limits == {(0.0, 3.0)}
+
+
+def test_colours_do_not_follow_a_singularity(holed):
+    x, cells = holed
+    steep = x[:, 0] + 1e-3 / (1e-5 + np.hypot(x[:, 0], x[:, 1]))
+    figure = plots.field_grid(x, cells, None, steep + 1e-3, steep, "p")
+    reference, error = figure.axes[0].collections[0], figure.axes[2].collections[0]
+    assert steep.max() > 50 and reference.get_clim()[1] < 1.2
+    assert error.get_clim() == pytest.approx((0, 1e-3))
+    bars = [axis for axis in figure.axes if axis.get_label() == "<colorbar>"]
+    assert [bar.get_ylabel() for bar in bars] == ["up to 100", "up to 100", ""]
+    assert reference.colorbar.extend == "max" and error.colorbar.extend == "neither"
+    line = plots.field_map(x[:, :1], None, steep)
+    assert line.axes[0].get_ylim()[1] > 100  # a line shows everything
+
+
+def test_scales_count_area_and_not_nodes(holed):
+    x, cells = holed
+    crowded = np.concatenate([x, np.full((5000, 2), 0.01)])  # nodes of no area
+    values = np.concatenate([x[:, 0], np.full(5000, 100.0)])
+    assert plots.field_map(crowded, cells, values).axes[0].collections[0].get_clim()[1] < 1.1
+
+
+def test_a_window_round_small_holes(monkeypatch):
+    n = 60
+    grid = np.meshgrid(np.linspace(-2, 6, 2 * n + 1), np.linspace(-2, 2, n + 1), indexing="ij")
+    x = np.stack(grid, -1).reshape(-1, 2)
+    corner = (np.arange(2 * n)[:, None] * (n + 1) + np.arange(n)).ravel()
+    cells = np.concatenate([np.stack([corner, corner + n + 1, corner + n + 2], 1),
+                            np.stack([corner, corner + n + 2, corner + 1], 1)])
+
+    def without(*discs):
+        kept = [np.all(np.hypot(*(x[cells] - centre).transpose(2, 0, 1)) > radius, axis=1) for *centre, radius in discs]
+        return cells[np.all(kept, axis=0)]
+
+    one = without((0.5, 0.0, 0.5))
+    (left, bottom), (right, top) = plots.hole_window(x, one)
+    assert -0.6 < left < -0.2 and 1.2 < right < 1.6 and -1.1 < bottom < -0.7 and 0.7 < top < 1.1
+    assert plots.hole_window(x, cells) is None
+    assert plots.hole_window(x, without((-1.0, 0, 0.3), (5.0, 0, 0.3))) is None  # far apart
+    assert plots.hole_window(x, without((0.5, 0.0, 1.2))) is None  # large
+    apart = cells[np.all(np.abs(x[cells][..., 0] - 5.5) > 0.2, axis=1)]  # two bodies, no hole
+    assert plots.hole_window(x, apart) is None and plots.hole_window(x, None) is None
+    [(_, figure)] = plots.field_frames(x, one, None, x[:, 0], 1.01 * x[:, 0], "u", plots.hole_window(x, one))
+    axis = figure.axes[0]
+    assert axis.get_xlim() == (left, right) and axis.get_ylim() == (bottom, top)
+    assert axis.collections[0].get_clim()[1] < 2 < 6  # a scale of its own
+    assert np.min(np.hypot(*(drawn_triangles(figure) - [0.5, 0]).T)) > 0.5
+    with pytest.raises(ValueError, match="shows nothing"):
+        plots.field_grid(x, one, None, x[:, 0], window=[(10, 10), (11, 11)])
+
+    reference = Reference(x, {"u": x[:, 0]}, None, one)
+    solution = stub(reference, lambda x: {"u": 1.01 * x[:, 0]}, u=())
+    solution.training = SimpleNamespace(history=[])
+    monkeypatch.setattr("hardpde.evaluation.evaluate.draw_domain", lambda problem: None)
+    frames, figures = pictures(solution, reference)
+    assert list(frames) == ["u", "u, close-up"] and set(figures) == {"history", "u", "u, close-up", "domain"}
+
+
+def test_many_dimensions_are_drawn_in_a_plane_and_against_known_values(monkeypatch):
+    problem = heat_ball(5)
+    reference = make_reference(problem)
+    assert reference.x.shape == (10_000, 5)
+    assert np.all((reference.x**2).sum(1) <= 1)
+    grid = plane(problem)
+    assert grid.x.shape[1] == 5 and grid.cells.shape[1] == 3 and not grid.x[:, 2:].any()
+    assert np.linalg.norm(grid.x, axis=1).max() == pytest.approx(1, abs=1e-8)
+    flat = Reference(grid.x[:, :2], {}, cells=grid.cells)
+    assert node_weights(flat).sum() == pytest.approx(np.pi, rel=2e-3)
+    assert grid.values["u"][0] == pytest.approx(np.exp(0.5 * (grid.x**2).sum(1)))
+
+    solution = stub(reference, lambda x, t: {"u": 1.01 * np.exp(0.5 * (x**2).sum(1) + t)}, u=())
+    solution.problem = problem
+    solution.training = SimpleNamespace(history=[])
+    monkeypatch.setattr("hardpde.evaluation.evaluate.draw_domain", lambda problem: None)
+    frames, figures = pictures(solution, reference)
+    assert set(figures) == {"history", "u", "u, prediction against known values", "domain"} and len(frames["u"]) == 11
+    assert len(drawn_triangles(frames["u"][0][1])) == 3 * len(grid.cells)
+    above, below = figures["u, prediction against known values"].axes[::4]
+    known, predicted = np.asarray(above.collections[0].get_offsets()).T
+    assert len(known) == 10_000 and predicted == pytest.approx(1.01 * known)
+    assert np.asarray(below.collections[0].get_offsets())[:, 1] == pytest.approx(0.01 * known)
 
 
 def test_history_counts_through_the_stages():

@@ -3,6 +3,8 @@
 import csv
 import json
 import math
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,12 @@ from hardpde.evaluation.metrics import errors
 from hardpde.evaluation.report import write_report
 from hardpde.files import replacing
 from hardpde.problem import Problem
-from hardpde.reference import Reference
+from hardpde.reference import Reference, node_weights
 
 # What a picture needs: nodes, cells, times, values, known values.
 Drawn = tuple[np.ndarray, np.ndarray | None, np.ndarray | None, np.ndarray, np.ndarray | None]
+WEIGHTED = "area-weighted"
+AGREEMENT = ", prediction against known values"
 HISTORY = ("stage", "step", "steps", "loss", "held_out", "seconds")
 
 
@@ -49,24 +53,67 @@ def make_reference(problem: Problem) -> Reference | None:
                              f"the field has {shapes[name]}")
         if not np.isfinite(values).all():
             raise ValueError(f"the known solution of '{name}' is not a finite number everywhere in the domain")
+    for name, mask in reference.masks.items():
+        if np.shape(mask) != reference.x.shape[:1] or np.asarray(mask).dtype != bool or not np.any(mask):
+            raise ValueError(f"the mask '{name}' must be {len(reference.x)} truth values, one for each node, some true")
+    for name, baseline in reference.baselines.items():
+        for field, value in baseline.items():
+            if field not in reference.values:
+                raise ValueError(f"the baseline '{name}' has a field '{field}'; the known fields are "
+                                 f"{', '.join(reference.values)}")
+            try:
+                np.broadcast_to(value, np.shape(reference.values[field]))
+            except ValueError:
+                raise ValueError(f"the baseline '{name}' gives '{field}' the shape {np.shape(value)}; the known "
+                                 f"values have {np.shape(reference.values[field])}") from None
+    if reference.weighted and reference.cells is None:
+        raise ValueError("the reference asks for errors weighted by area but has no cells")
     return reference
 
 
 def measure(solution, reference: Reference | None) -> dict[str, dict[str, Any]]:
-    """Errors {field: metrics} of every scalar component that the reference knows, first fields first."""
+    """Errors {component: metrics} of every scalar component that the reference knows, first fields first.
+
+    Where the reference has parts, "parts" holds the metrics over each: its masks, and "area-weighted".
+    """
     if reference is None:
         return {}
-    predicted = predict_on(solution, reference.x, reference.times)
+    return compare(solution.problem, predict_on(solution, reference.x, reference.times), reference)
+
+
+def measure_baselines(problem: Problem, reference: Reference | None) -> dict[str, dict[str, dict[str, Any]]]:
+    """The same of every baseline of the reference, {name: {component: metrics}}."""
+    return {} if reference is None else {
+        name: compare(problem, baseline, reference) for name, baseline in reference.baselines.items()}
+
+
+def compare(problem: Problem, predicted: Mapping[str, Any], reference: Reference) -> dict[str, dict[str, Any]]:
+    """Errors of predicted values {field: values}, which may be one value for all nodes."""
     result = {}
-    for name, shape in solution.problem.schema.fields:
-        if name not in reference.values:
+    weights = node_weights(reference) if reference.weighted else None
+    for name, shape in problem.schema.fields:
+        if name not in reference.values or name not in predicted:
             continue
         known = np.asarray(reference.values[name], float)
+        values = np.broadcast_to(predicted[name], known.shape)
         for index in np.ndindex(shape):
-            label = name if not shape else f"{name}[{','.join(map(str, index))}]"
             where = (..., *index) if shape else ...
-            result[label] = errors(predicted[name][where], known[where], reference.times)
+            p, r = values[where], known[where]
+            found = errors(p, r, reference.times)
+            parts = {part: errors(p[..., mask], r[..., mask], reference.times)
+                     for part, mask in reference.masks.items()}
+            if weights is not None:
+                parts[WEIGHTED] = errors(p, r, reference.times, weights)
+            if parts:
+                found["parts"] = {part: {key: value for key, value in row.items() if key != "by_time"}
+                                  for part, row in parts.items()}
+            result[_label(name, index)] = found
     return result
+
+
+def _label(name: str, index: tuple[int, ...]) -> str:
+    """What a component of a field is called."""
+    return f"{name}[{','.join(map(str, index))}]" if index else name
 
 
 def nodes(problem: Problem, reference: Reference | None, points: int = 4000) -> Reference:
@@ -109,15 +156,66 @@ def known(problem: Problem, x: np.ndarray, times: np.ndarray | None) -> dict[str
 def pictures(solution, reference: Reference | None) -> tuple[dict, dict]:
     """Frames {field: [(time, figure)]} for the report's slider, and figures {name: figure} to save."""
     frames, figures = {}, {"history": plots.history_plot(columns(solution.training.history))}
-    for label, data in components(solution, reference).items():
+    drawn = components(solution, reference)
+    x, cells, *_ = next(iter(drawn.values()))
+    window = plots.hole_window(x, cells)
+    for label, data in drawn.items():
         frames[label], figures[label] = plots.field_frames(*data, label), plots.field_grid(*data, label)
+        if window is not None:
+            near = f"{label}, close-up"
+            frames[near] = plots.field_frames(*data, label, window)
+            figures[near] = plots.field_grid(*data, label, window=window)
+    if solution.problem.schema.dim > 3 and reference is not None:
+        for label, (_, _, times, values, truth) in _components(solution, reference).items():
+            if truth is not None:
+                figures[f"{label}{AGREEMENT}"] = plots.agreement_plot(times, values, truth, label)
     figures["domain"] = draw_domain(solution.problem)
     return frames, figures
 
 
 def components(solution, reference: Reference | None) -> dict[str, Drawn]:
-    """What there is to draw, by label: every component of every field that is not a gradient."""
-    grid = nodes(solution.problem, reference)
+    """What there is to draw, by label: every component of every field that is not a gradient.
+
+    In more than three dimensions it is drawn in a plane through the centre of the domain.
+    """
+    problem = solution.problem
+    grid = plane(problem) if problem.schema.dim > 3 else None
+    return _components(solution, grid or nodes(problem, reference))
+
+
+def plane(problem: Problem, points: int = 81) -> Reference | None:
+    """Nodes in the plane of the first two axes through the middle of the domain, with triangles and the known
+    solution; None where the domain has no part there."""
+    import jax
+
+    low, high = (np.asarray(bound, float) for bound in problem.domain.bounds)
+    first, second = (np.linspace(low[k], high[k], points) for k in range(2))
+    flat = np.stack(np.meshgrid(first, second, indexing="ij"), axis=-1).reshape(-1, 2)
+
+    def lifted(y: np.ndarray) -> np.ndarray:
+        return np.concatenate([y, np.broadcast_to((low + high)[2:] / 2, (len(y), len(low) - 2))], axis=1)
+
+    def sdf(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        value, slope = jax.jit(jax.vmap(jax.value_and_grad(problem.domain.sdf)))(lifted(y))
+        return np.asarray(value), np.asarray(slope)[:, :2]
+
+    value, _ = sdf(flat)
+    rim = flat[(value > 0) & (value < max(first[1] - first[0], second[1] - second[0]))]
+    for _ in range(3 if len(rim) else 0):  # outside points near the boundary move onto it
+        value_there, slope = sdf(rim)
+        rim = rim - value_there[:, None] * slope / np.maximum((slope**2).sum(1, keepdims=True), 1e-12)
+    rim = rim[np.abs(sdf(rim)[0]) < 1e-9] if len(rim) else rim
+    flat = np.concatenate([flat[value <= 0], rim])
+    flat = flat[np.unique(np.round(flat, 9), axis=0, return_index=True)[1]]
+    if len(flat) < 100:
+        return None
+    cells = Delaunay(flat).simplices
+    cells = cells[sdf(flat[cells].mean(axis=1))[0] <= 0]
+    times = None if problem.time is None else np.linspace(*problem.time, 11)
+    return Reference(lifted(flat), known(problem, lifted(flat), times), times, cells)
+
+
+def _components(solution, grid: Reference) -> dict[str, Drawn]:
     predicted = predict_on(solution, grid.x, grid.times)
     gradients = dict(solution.problem.schema.gradients)
     found: dict[str, Drawn] = {}
@@ -125,10 +223,9 @@ def components(solution, reference: Reference | None) -> dict[str, Drawn]:
         if name in gradients:
             continue
         for index in np.ndindex(shape):
-            label = name if not shape else f"{name}[{','.join(map(str, index))}]"
             where = (..., *index) if shape else ...
             truth = np.asarray(grid.values[name], float)[where] if name in grid.values else None
-            found[label] = (grid.x, grid.cells, grid.times, predicted[name][where], truth)
+            found[_label(name, index)] = (grid.x, grid.cells, grid.times, predicted[name][where], truth)
     return found
 
 
@@ -162,6 +259,8 @@ def finish(solution, folder: Path, provenance: dict) -> dict[str, Any]:
         "seconds": training.seconds, "first_step_seconds": training.first_step,
         "loss": training.history[-1]["loss"], "held_out": training.history[-1]["held_out"],
     }
+    if baselines := measure_baselines(problem, reference):
+        result["baselines"] = baselines
     solution.save(folder / "model.eqx")
     write_history(folder / "history.csv", training.history)
     write_json(folder / "metrics.json", {**result, **provenance})
@@ -184,7 +283,9 @@ def show(solution, folder: Path, result: dict, certificate: list, reference, pro
          "seconds": round(solution.training.seconds, 1), "method": settings["method"],
          **{f"stage {k + 1}": stage for k, stage in enumerate(settings["stages"])}, "provenance": provenance},
         result["errors"], certificate, columns(solution.training.history), frames,
-        {"The domain, its boundaries, normals and collars": figures["domain"]}, solution.training.endings)
+        {**{name: figure for name, figure in figures.items() if name.endswith(AGREEMENT)},
+         "The domain, its boundaries, normals and collars": figures["domain"]},
+        solution.training.endings, result.get("baselines"))
 
 
 def export(solution, stem: Path, reference: Reference | None) -> Path:
@@ -235,4 +336,4 @@ def finite(data: Any) -> Any:
 
 
 def _safe(name: str) -> str:
-    return "".join(c if c.isalnum() else "_" for c in name).strip("_")
+    return re.sub(r"\W+", "_", name).strip("_")

@@ -2,6 +2,7 @@
 
 Every metric is a fraction (0.01 is one percent) or, where it is not defined, None: MAPE where the reference
 is zero somewhere, WMAPE and relative L2 where it is zero everywhere, any of them if a value is not finite.
+With weights (n,) each of the n values counts by its weight in means and sums; the largest error has none.
 """
 
 from collections.abc import Callable
@@ -10,38 +11,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-Metric = Callable[[ArrayLike, ArrayLike], float | None]
+Weights = ArrayLike | None
+Metric = Callable[[ArrayLike, ArrayLike, Weights], float | None]
 
 
-def mae(prediction: ArrayLike, reference: ArrayLike) -> float | None:
+def mae(prediction: ArrayLike, reference: ArrayLike, weights: Weights = None) -> float | None:
     """Mean absolute error."""
-    p, r = _pair(prediction, reference)
-    return _number(np.mean(np.abs(p - r)))
+    p, r, w = _together(prediction, reference, weights)
+    return _number(np.average(np.abs(p - r), weights=w))
 
 
-def mape(prediction: ArrayLike, reference: ArrayLike) -> float | None:
+def mape(prediction: ArrayLike, reference: ArrayLike, weights: Weights = None) -> float | None:
     """Mean absolute percentage error, as a fraction; None if the reference is zero somewhere."""
-    p, r = _pair(prediction, reference)
-    return None if np.any(r == 0) else _number(np.mean(np.abs((p - r) / r)))
+    p, r, w = _together(prediction, reference, weights)
+    return None if np.any(r == 0) else _number(np.average(np.abs((p - r) / r), weights=w))
 
 
-def wmape(prediction: ArrayLike, reference: ArrayLike) -> float | None:
+def wmape(prediction: ArrayLike, reference: ArrayLike, weights: Weights = None) -> float | None:
     """Weighted mean absolute percentage error: sum |p - r| / sum |r|, as a fraction."""
-    p, r = _pair(prediction, reference)
-    scale = np.sum(np.abs(r))
-    return None if scale == 0 else _number(np.sum(np.abs(p - r)) / scale)
+    p, r, w = _together(prediction, reference, weights)
+    scale = np.sum(w * np.abs(r))
+    return None if scale == 0 else _number(np.sum(w * np.abs(p - r)) / scale)
 
 
-def relative_l2(prediction: ArrayLike, reference: ArrayLike) -> float | None:
+def relative_l2(prediction: ArrayLike, reference: ArrayLike, weights: Weights = None) -> float | None:
     """Euclidean norm of the error over that of the reference."""
-    p, r = _pair(prediction, reference)
-    scale = np.linalg.norm(r.ravel())
-    return None if scale == 0 else _number(np.linalg.norm((p - r).ravel()) / scale)
+    p, r, w = _together(prediction, reference, weights)
+    root = np.sqrt(w)
+    scale = np.linalg.norm((root * r).ravel())
+    return None if scale == 0 else _number(np.linalg.norm((root * (p - r)).ravel()) / scale)
 
 
-def largest(prediction: ArrayLike, reference: ArrayLike) -> float | None:
+def largest(prediction: ArrayLike, reference: ArrayLike, weights: Weights = None) -> float | None:
     """The largest absolute error."""
-    p, r = _pair(prediction, reference)
+    p, r, _ = _together(prediction, reference, weights)
     return _number(np.max(np.abs(p - r)))
 
 
@@ -54,7 +57,9 @@ METRICS: dict[str, Metric] = {
 }
 
 
-def errors(prediction: ArrayLike, reference: ArrayLike, times: ArrayLike | None = None) -> dict[str, Any]:
+def errors(
+    prediction: ArrayLike, reference: ArrayLike, times: ArrayLike | None = None, weights: Weights = None
+) -> dict[str, Any]:
     """All metrics of one field; with `times` (k,), of arrays (k, n, …), averaged over the times.
 
     The average is the paper's: the mean over the times of the metric at each time, None if it is not defined
@@ -62,14 +67,14 @@ def errors(prediction: ArrayLike, reference: ArrayLike, times: ArrayLike | None 
     """
     p, r = _pair(prediction, reference)
     if times is None:
-        return {name: metric(p, r) for name, metric in METRICS.items()}
+        return {name: metric(p, r, weights) for name, metric in METRICS.items()}
     instants = np.asarray(times, float)
     if instants.shape != p.shape[:1]:
         raise ValueError(
             f"times have shape {instants.shape}, values {p.shape}; pass one row of values per time"
         )
     by_time = [
-        {"time": float(t), **{name: metric(p[i], r[i]) for name, metric in METRICS.items()}}
+        {"time": float(t), **{name: metric(p[i], r[i], weights) for name, metric in METRICS.items()}}
         for i, t in enumerate(instants)
     ]
     average: dict[str, Any] = {name: _mean([row[name] for row in by_time]) for name in METRICS}
@@ -85,6 +90,17 @@ def _pair(prediction: ArrayLike, reference: ArrayLike) -> tuple[np.ndarray, np.n
     if p.size == 0:
         raise ValueError("there are no values to compare; pass at least one node")
     return p, r
+
+
+def _together(
+    prediction: ArrayLike, reference: ArrayLike, weights: Weights
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same with a weight for every value."""
+    p, r = _pair(prediction, reference)
+    w = np.ones(p.shape[:1]) if weights is None else np.asarray(weights, float)
+    if w.shape != p.shape[:1] or not np.all(w >= 0) or not np.any(w > 0):
+        raise ValueError(f"weights have shape {w.shape}, values {p.shape}; pass one weight, not negative, per value")
+    return p, r, np.broadcast_to(w.reshape(*w.shape, *[1] * (p.ndim - w.ndim)), p.shape)
 
 
 def _number(value: Any) -> float | None:

@@ -1,32 +1,39 @@
 """Pictures: fields on their mesh with the holes left empty, errors, training curves, the stated domain.
 
 Every function returns a matplotlib `Figure` and touches no global state; `figure.savefig(path)` writes it.
-In one dimension a field is a line, in two a map, in three the slice round the middle plane, above that the
-values over the distance from the centre, so that any problem has a picture.
+In one dimension a field is a line, in two a map, in three the slice round the middle plane, above that a map of
+nodes in a plane of the first two axes, if they come with triangles, or else the values over the distance from the
+centre, so that any problem has a picture. Colours of a map do not follow values that lie far from all others on
+one percent of its area; the colour bar says so.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.tri import Triangulation
 from numpy.typing import ArrayLike
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
+
+from hardpde.reference import shares
 
 FIELD, ERROR = "viridis", "magma_r"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195", "#444444")
 INK, GREY, FAINT = "#1f2933", "#6b7785", "#d9dee4"
 Cells = np.ndarray | None
 Frame = tuple[str, Figure]
+FAR = 3.0  # times the range on 99 % of the area: a range that the colours do not follow
 
 
 def field_map(
     x: ArrayLike, cells: ArrayLike | None, values: ArrayLike, title: str = "", label: str = ""
 ) -> Figure:
     """One scalar field (n,) at the nodes x (n, d); `cells` (c, d+1) are its simplices, if known."""
-    return _single(x, cells, values, title, label, FIELD, None)
+    return _single(x, cells, values, title, label, FIELD)
 
 
 def error_map(
@@ -34,7 +41,7 @@ def error_map(
 ) -> Figure:
     """The absolute error |prediction - reference| (n,) at the nodes, on a scale from zero."""
     error = np.abs(np.asarray(prediction, float) - np.asarray(reference, float))
-    return _single(x, cells, error, title, "|error|", ERROR, (0.0, None))
+    return _single(x, cells, error, title, "|error|", ERROR)
 
 
 def field_grid(
@@ -45,28 +52,30 @@ def field_grid(
     reference: ArrayLike | None = None,
     name: str = "",
     columns: int = 4,
+    window: ArrayLike | None = None,
 ) -> Figure:
     """Reference, prediction and |error| in rows, up to `columns` of the times in columns.
 
     `prediction` and `reference` have shape (k, n) with `times` (k,), or (n,) with `times` None.
-    A row shares one scale; reference and prediction share theirs.
+    A row shares one scale; reference and prediction share theirs. A `window` ((left, bottom), (right, top))
+    of a plane mesh is drawn alone, with scales of its own.
     """
-    nodes, simplices = _nodes(x), _cells(cells)
-    rows = _rows(prediction, reference, times)
+    view = _view(x, cells, window)
+    rows = _rows(view, prediction, reference, times)
     instants = None if times is None else np.asarray(times, float)
     count = 1 if instants is None else len(instants)
     shown = np.unique(np.linspace(0, count - 1, min(columns, count)).round().astype(int))
-    width, height = _panel_size(nodes)
+    width, height = _panel_size(view)
     figure = _figure(width * len(shown) + 1.0, height * len(rows) + 0.5)
     axes = figure.subplots(len(rows), len(shown), squeeze=False)
     for number, (line, (label, values, colours, limits)) in enumerate(zip(axes, rows)):
         for axis, i in zip(line, shown):
-            drawn = _draw(axis, nodes, simplices, values[i], colours, limits)
+            drawn = _draw(axis, view, values[i], colours, limits)
             axis.set_title("" if number or instants is None else f"t = {instants[i]:g}", color=INK)
             axis.tick_params(labelleft=axis is line[0], labelbottom=number == len(rows) - 1)
             axis.set_xlabel(axis.get_xlabel() if number == len(rows) - 1 else "")
         if drawn is not None:
-            _colourbar(figure, drawn, list(line), "")
+            _colourbar(figure, drawn, list(line), values)
         if instants is None:
             line[0].set_title(_row_name(label, name), color=INK)
         else:
@@ -85,26 +94,83 @@ def field_frames(
     prediction: ArrayLike,
     reference: ArrayLike | None = None,
     name: str = "",
+    window: ArrayLike | None = None,
 ) -> list[Frame]:
     """One (label, figure) per time for a slider: reference, prediction, |error| side by side, fixed scales.
 
     Shapes as in `field_grid`; without a reference a frame is the prediction alone.
     """
-    nodes, simplices = _nodes(x), _cells(cells)
-    rows = _rows(prediction, reference, times)
+    view = _view(x, cells, window)
+    rows = _rows(view, prediction, reference, times)
     labels = ["steady state"] if times is None else [f"t = {t:g}" for t in np.asarray(times, float)]
-    width, height = _panel_size(nodes)
+    width, height = _panel_size(view)
     frames = []
     for i, when in enumerate(labels):
         figure = _figure((width + 0.9) * len(rows), height + 0.5)
         axes = figure.subplots(1, len(rows), squeeze=False)[0]
         for axis, (label, values, colours, limits) in zip(axes, rows):
-            drawn = _draw(axis, nodes, simplices, values[i], colours, limits)
+            drawn = _draw(axis, view, values[i], colours, limits)
             axis.set_title(_row_name(label, name))
             if drawn is not None:
-                _colourbar(figure, drawn, [axis], "")
+                _colourbar(figure, drawn, [axis], values)
         frames.append((when, figure))
     return frames
+
+
+def hole_window(x: ArrayLike, cells: ArrayLike | None) -> np.ndarray | None:
+    """The window ((left, bottom), (right, top)) round the holes of a plane mesh, for a close-up; None if there are
+    none, or if they spread over a third of the domain or more."""
+    nodes, simplices = _nodes(x), _cells(cells)
+    if simplices is None or nodes.shape[1] != 2:
+        return None
+    sides = np.sort(simplices[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
+    sides, count = np.unique(sides, axis=0, return_counts=True)
+    edge = sides[count == 1]  # belongs to one triangle only
+    start, loop, body = edge[:, 0], _linked(edge, len(nodes)), _linked(sides, len(nodes))
+    leftmost = [min(start[body[start] == k], key=lambda node: nodes[node, 0]) for k in np.unique(body[start])]
+    holes = nodes[start[~np.isin(loop[start], loop[leftmost])]]  # what is not the outline of a body
+    if not len(holes) or np.any(np.ptp(holes, axis=0) >= np.ptp(nodes, axis=0) / 3):
+        return None
+    low, high = holes.min(axis=0), holes.max(axis=0)
+    pad = 0.35 * (high - low).max()
+    return np.clip(np.stack([low - pad, high + pad]), nodes.min(axis=0), nodes.max(axis=0))
+
+
+def _linked(pairs: np.ndarray, count: int) -> np.ndarray:
+    """A number for each node (count,), the same for nodes that the pairs link."""
+    links = coo_array((np.ones(len(pairs)), tuple(pairs.T)), (count, count))
+    return connected_components(links, directed=False)[1]
+
+
+def agreement_plot(times: ArrayLike | None, prediction: ArrayLike, reference: ArrayLike, name: str = "",
+                   columns: int = 4) -> Figure:  # fmt: skip
+    """Every value against the known one, and what is between them, at up to `columns` of the times.
+
+    Shapes as in `field_grid`; for solutions of many variables, of which no map shows everything.
+    """
+    p, r = np.asarray(prediction, float), np.asarray(reference, float)
+    if times is None:
+        p, r = p[None], r[None]
+    shown = np.unique(np.linspace(0, len(p) - 1, min(columns, len(p))).round().astype(int))
+    figure = _figure(3.0 * len(shown) + 0.6, 5.6)
+    axes = figure.subplots(2, len(shown), squeeze=False, sharex="col")
+    for (above, below), i in zip(axes.T, shown):
+        known = np.array([r[i].min(), r[i].max()])
+        above.plot(known, known, color=GREY, lw=0.8)
+        above.scatter(r[i], p[i], s=3, color=COLOURS[0], lw=0, alpha=0.5, rasterized=True)
+        below.axhline(0, color=GREY, lw=0.8)
+        below.scatter(r[i], p[i] - r[i], s=3, color=COLOURS[1], lw=0, alpha=0.5, rasterized=True)
+        above.set_title("" if times is None else f"t = {np.asarray(times, float)[i]:g}", color=INK)
+        below.set_xlabel(f"known {name}".strip())
+        below.ticklabel_format(axis="y", scilimits=(-2, 3))
+        for axis in (above, below):
+            axis.grid(True, color=FAINT, lw=0.6)
+            axis.spines[["top", "right"]].set_visible(False)
+            axis.set_axisbelow(True)
+            axis.tick_params(labelsize=8)
+    axes[0, 0].set_ylabel(f"prediction of {name}" if name else "prediction")
+    axes[1, 0].set_ylabel("prediction − known")
+    return figure
 
 
 def history_plot(history: Mapping[str, Sequence]) -> Figure:
@@ -246,34 +312,56 @@ def _arrow(points: np.ndarray, n: np.ndarray, everything: np.ndarray, length: fl
     return length
 
 
+class _View(NamedTuple):
+    """What is drawn: nodes (n, d), their simplices, which of all nodes they are, the frame, a note below it."""
+
+    x: np.ndarray
+    cells: Cells
+    kept: np.ndarray | slice
+    frame: np.ndarray
+    note: str
+
+
+def _view(x: ArrayLike, cells: ArrayLike | None, window: ArrayLike | None = None) -> _View:
+    nodes, simplices, note = _nodes(x), _cells(cells), ""
+    if nodes.shape[1] > 3 and simplices is not None and simplices.shape[1] == 3:
+        nodes, note = nodes[:, :2], "the plane of x₁ and x₂ through the centre"
+    frame = np.stack([nodes.min(axis=0), nodes.max(axis=0)])
+    if window is None:
+        return _View(nodes, simplices, slice(None), frame, note)
+    low, high = np.asarray(window, float)
+    if simplices is None or nodes.shape[1] != 2:
+        raise ValueError("a window is of a plane mesh; pass triangles as cells")
+    corners = nodes[simplices]
+    seen = np.all((corners.max(axis=1) >= low) & (corners.min(axis=1) <= high), axis=1)
+    if not seen.any():
+        raise ValueError("the window shows nothing of the mesh")
+    kept, renumbered = np.unique(simplices[seen], return_inverse=True)
+    return _View(nodes[kept], renumbered.reshape(-1, 3), kept, np.stack([low, high]), note)
+
+
 def _single(
-    x: ArrayLike,
-    cells: ArrayLike | None,
-    values: ArrayLike,
-    title: str,
-    label: str,
-    colours: str,
-    limits: Any,
+    x: ArrayLike, cells: ArrayLike | None, values: ArrayLike, title: str, label: str, colours: str
 ) -> Figure:
-    nodes = _nodes(x)
+    view = _view(x, cells)
     scalar = np.asarray(values, float)
-    if scalar.shape != (len(nodes),):
+    if scalar.shape != (len(view.x),):
         raise ValueError(
-            f"values have shape {scalar.shape}, but there are {len(nodes)} nodes; pass one per node"
+            f"values have shape {scalar.shape}, but there are {len(view.x)} nodes; pass one per node"
         )
-    width, height = _panel_size(nodes, 6.0, 5.5)
+    width, height = _panel_size(view, 6.0, 5.5)
     figure = _figure(width + 1.2, height + 0.5)
     axis = figure.subplots()
-    drawn = _draw(axis, nodes, _cells(cells), scalar, colours, limits)
+    drawn = _draw(axis, view, scalar, colours, _limits(view, scalar, colours))
     axis.set_title(title)
     if drawn is not None:
-        _colourbar(figure, drawn, [axis], label)
+        _colourbar(figure, drawn, [axis], scalar, label)
     elif label:
         axis.set_ylabel(label)
     return figure
 
 
-def _rows(prediction: ArrayLike, reference: ArrayLike | None, times: ArrayLike | None) -> list[tuple]:
+def _rows(view: _View, prediction: ArrayLike, reference: ArrayLike | None, times: ArrayLike | None) -> list[tuple]:
     """(label, values (k, n), colours, limits) of reference, prediction and error, as far as known."""
     p = np.asarray(prediction, float)
     p = p[None] if times is None else p
@@ -282,44 +370,53 @@ def _rows(prediction: ArrayLike, reference: ArrayLike | None, times: ArrayLike |
             f"the field has shape {np.shape(prediction)}; pass (k, n) with k times, or (n,) with None"
         )
     if reference is None:
-        return [("", p, FIELD, _limits(p))]
-    r = np.asarray(reference, float).reshape(p.shape)
+        p = p[:, view.kept]
+        return [("", p, FIELD, _limits(view, p, FIELD))]
+    r = np.asarray(reference, float).reshape(p.shape)[:, view.kept]
+    p = p[:, view.kept]
     error = np.abs(p - r)
-    limits = _limits(r)
+    limits = _limits(view, r, FIELD)
     return [
         ("reference", r, FIELD, limits),
         ("prediction", p, FIELD, limits),
-        ("|error|", error, ERROR, (0.0, _limits(error)[1])),
+        ("|error|", error, ERROR, _limits(view, error, ERROR)),
     ]
 
 
-def _limits(values: np.ndarray) -> tuple[float, float]:
-    finite = values[np.isfinite(values)]
-    low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
-    return (float(low), float(high)) if high > low else (float(low), float(low) + max(abs(float(low)), 1e-12))
+def _limits(view: _View, values: np.ndarray, colours: str) -> tuple[float, float]:
+    """The scale of a picture; that of a map is the range on 99 % of its area if the other values lie far off."""
+    known = np.isfinite(values)
+    finite = values[known]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    if finite.size and view.x.shape[1] in (2, 3):
+        areas = np.ones(len(view.x)) if view.cells is None else shares(view.x, view.cells)
+        order, weights = np.argsort(finite), np.broadcast_to(areas, values.shape)[known]
+        filled = np.cumsum(weights[order])
+        ends = np.searchsorted(filled, np.array([0.005, 0.995]) * filled[-1])
+        least, most = map(float, finite[order[ends]])
+        if high - low > FAR * (most - least) > 1e-6 * (high - low):
+            low, high = least, most
+    low = 0.0 if colours == ERROR else low
+    return (low, high) if high > low else (low, low + max(abs(low), 1e-12))
 
 
-def _draw(axis: Axes, x: np.ndarray, cells: Cells, values: np.ndarray, colours: str, limits: Any) -> Any:
+def _draw(axis: Axes, view: _View, values: np.ndarray, colours: str, limits: tuple[float, float]) -> Any:
     """Draw one scalar field; the mappable for a colourbar, or None for a line."""
-    low, high = _limits(values) if limits is None else limits
-    scale: dict[str, Any] = {
-        "vmin": low,
-        "vmax": _limits(values)[1] if high is None else high,
-        "cmap": colours,
-    }
-    dim = x.shape[1]
-    if dim == 2 and cells is not None:
-        mesh = Triangulation(x[:, 0], x[:, 1], cells)
+    x = view.x
+    scale: dict[str, Any] = {"vmin": limits[0], "vmax": limits[1], "cmap": colours}
+    if x.shape[1] == 2 and view.cells is not None:
+        mesh = Triangulation(x[:, 0], x[:, 1], view.cells)
         broken = ~np.isfinite(values)
         if broken.any():
             mesh.set_mask(broken[mesh.triangles].any(axis=1))
             values = np.where(broken, 0.0, values)
         drawn = axis.tripcolor(mesh, values, shading="gouraud", rasterized=True, **scale)
-        _frame(axis, x)
+        _frame(axis, view.frame)
+        axis.set_xlabel(view.note, color=GREY, size=8)
         return drawn
-    if dim in (2, 3):
+    if x.shape[1] in (2, 3):
         return _draw_cloud(axis, x, values, scale)
-    _draw_line(axis, x, values, (low, scale["vmax"]), colours)
+    _draw_line(axis, x, values, limits, colours)
     return None
 
 
@@ -377,11 +474,11 @@ def _mark_stages(axis: Axes, borders: list[tuple[int, str]], steps: np.ndarray) 
         )
 
 
-def _panel_size(x: np.ndarray, width: float = 3.2, height: float = 3.8) -> tuple[float, float]:
+def _panel_size(view: _View, width: float = 3.2, height: float = 3.8) -> tuple[float, float]:
     """Width and height of a panel in inches that fits the shape of the domain."""
-    if x.shape[1] not in (2, 3):
+    if view.x.shape[1] not in (2, 3):
         return width * 1.25, width
-    size = np.maximum(np.ptp(x[:, :2], axis=0), 1e-12)
+    size = np.maximum(np.ptp(view.frame[:, :2], axis=0), 1e-12)
     scale = min(width / size[0], height / size[1])
     return max(1.5, float(scale * size[0])), max(1.2, float(scale * size[1]))
 
@@ -390,8 +487,19 @@ def _figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained", dpi=110, facecolor="white")
 
 
-def _colourbar(figure: Figure, drawn: Any, axes: list[Axes], label: str) -> None:
-    bar = figure.colorbar(drawn, ax=axes, label=label, fraction=0.05, pad=0.02, aspect=30)
+def _colourbar(figure: Figure, drawn: Any, axes: list[Axes], values: np.ndarray, label: str = "") -> None:
+    """The scale of all `values`; arrows and their range say that some lie beyond it."""
+    low, high = drawn.get_clim()
+    finite = values[np.isfinite(values)]
+    least, most = (finite.min(), finite.max()) if finite.size else (low, high)
+    slack = 0.02 * (high - low)
+    below, above = bool(least < low - slack), bool(most > high + slack)
+    words = {(False, False): ("neither", ""), (True, False): ("min", f"down to {least:.3g}"),
+             (False, True): ("max", f"up to {most:.3g}"), (True, True): ("both", f"from {least:.3g} to {most:.3g}")}
+    extend, beyond = words[below, above]
+    bar = figure.colorbar(drawn, ax=axes, label=label, fraction=0.05, pad=0.02, aspect=30, extend=extend)
+    if beyond:
+        bar.set_label(f"{label}  {beyond}".strip(), color=GREY, size=8)
     bar.outline.set_visible(False)  # type: ignore[operator]
     bar.ax.tick_params(length=2, labelsize=8, color=GREY)
 

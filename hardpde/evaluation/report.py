@@ -35,22 +35,24 @@ def write_report(
     fields: Mapping[str, Sequence[Frame]] | None = None,
     figures: Mapping[str, Figure] | None = None,
     endings: Sequence[Mapping[str, Any]] = (),
+    baselines: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
 ) -> None:
     """Write the report of a run to `path`.
 
     settings:    plain data; a value that is a mapping becomes a table of its own ("provenance", "method", …)
-    metrics:     {field: what `metrics.errors` returned}, empty without a reference
+    metrics:     {field: what `metrics.errors` returned}, empty without a reference; "parts" holds more of them
     certificate: [{"name", "boundary", "violation"}], max |A q - g| of every condition
     history:     lists "step", "loss", "held_out", "stage", "seconds" of equal length, as for `history_plot`
     fields:      {field: frames of `plots.field_frames`}, each shown with a slider over its frames
     figures:     {caption: figure}, shown at the end
     endings:     [{"stage", "steps", "why"}], why each stage of the training ended
+    baselines:   {name: metrics}, the errors of trivial predictions, told beside those of the run
     """
     body = [
         f"<header><h1>{escape(title)}</h1>{_summary(settings)}</header>",
-        _headline(metrics, certificate, history),
+        _headline(metrics, certificate, history, baselines or {}),
         _section("Fields", *(_slider(name, frames) for name, frames in (fields or {}).items())),
-        _section("Errors against the reference", _errors(metrics)),
+        _section("Errors against the reference", _errors(metrics, baselines or {})),
         _section("Conditions", _certificate(certificate)),
         _section("Training", _training(history, endings)),
         _section("Figures", *(_figure(caption, figure) for caption, figure in (figures or {}).items())),
@@ -74,16 +76,20 @@ def _summary(settings: Mapping[str, Any]) -> str:
     ) + "</p>"  # fmt: skip
 
 
-def _headline(metrics: Mapping, certificate: Sequence[Mapping], history: Mapping[str, Sequence]) -> str:
-    """The numbers a reader came for: errors, violation, held-out loss, time."""
+def _headline(
+    metrics: Mapping, certificate: Sequence[Mapping], history: Mapping[str, Sequence], baselines: Mapping
+) -> str:
+    """The numbers a reader came for: errors of the first components, violation, held-out loss, time."""
     cards = []
-    for name, errors in metrics.items():
-        note = " · ".join(
+    for name, errors in list(metrics.items())[:4]:
+        notes = [
             f"{METRIC_NAMES[key]} {_metric(key, errors[key])}"
-            for key in ("mape", "relative_l2")
+            for key in ("mape" if (errors.get("mape") or 2) <= 1 else "wmape", "relative_l2")
             if errors.get(key) is not None
-        )
-        cards.append((f"MAE of {name}", _metric("mae", errors.get("mae")), note))
+        ]
+        for other, table in baselines.items():
+            notes += [f"{other} {_metric('mae', table[name]['mae'])}"] if name in table else []
+        cards.append((f"MAE of {name}", _metric("mae", errors.get("mae")), " · ".join(notes)))
     if certificate:
         worst = max(_float(row["violation"]) for row in certificate)
         note = f"largest |A q − g| of {_count(len(certificate), 'condition')}"
@@ -100,23 +106,36 @@ def _headline(metrics: Mapping, certificate: Sequence[Mapping], history: Mapping
     ) + "</div>"  # fmt: skip
 
 
-def _errors(metrics: Mapping[str, Mapping[str, Any]]) -> str:
+def _errors(metrics: Mapping[str, Mapping[str, Any]], baselines: Mapping[str, Mapping]) -> str:
     if not metrics:
         return (
             "<p>No reference is known for this problem: the held-out loss is what measures the solution.</p>"
         )
-    rows = []
-    for name, errors in metrics.items():
-        by_time = errors.get("by_time", [])
-        rows.append((name, "average" if by_time else "–", errors, "total"))
-        rows += [("", f"{row['time']:g}", row, "") for row in by_time]
-    head = ["field", "t", *METRIC_NAMES.values()]
-    lines = (
-        ([name, when, *(_metric(key, errors.get(key)) for key in METRIC_NAMES)], style)
-        for name, when, errors, style in rows
-    )
-    note = "An average is the mean over the times of the metric at each time; max is over all times."
-    return _table(head, lines) + f"<p class='small'>{note}</p>"
+    tables = {"this run": metrics, **baselines}
+    timed = any("by_time" in errors for errors in metrics.values())
+    parted = any("parts" in errors for errors in metrics.values())
+    head = ["field"] + ["prediction"] * bool(baselines) + ["nodes"] * parted + ["t"] * timed
+    lines = []
+    for name in metrics:
+        for who, table in tables.items():
+            if name not in table:
+                continue
+            own, errors = table is metrics, table[name]
+            rows = [("all", "average", errors)]
+            rows += [("", f"{row['time']:g}", row) for row in errors.get("by_time", [])]
+            rows += [(part, "average", row) for part, row in errors.get("parts", {}).items()]
+            for i, (part, when, row) in enumerate(rows):
+                cells = [name if own and not i else ""] + ["" if i else who] * bool(baselines)
+                cells += [part] * parted + [when] * timed
+                style = ("" if i else "total") if own else "trivial"
+                lines.append(([*cells, *(_metric(key, row.get(key)) for key in METRIC_NAMES)], style))
+    notes = []
+    if timed:
+        notes.append("An average is the mean over the times of the metric at each time; max is over all times.")
+    if any("area-weighted" in errors.get("parts", {}) for errors in metrics.values()):
+        notes.append("Area-weighted: every node counts by the area of the cells round it.")
+    return _table([*head, *METRIC_NAMES.values()], lines, left=len(head) - timed) + "".join(
+        f"<p class='small'>{note}</p>" for note in notes)  # fmt: skip
 
 
 def _certificate(certificate: Sequence[Mapping[str, Any]]) -> str:
@@ -213,14 +232,16 @@ def _flat(group: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str
             yield prefix + str(key), _value(value)
 
 
-def _table(head: Sequence[str], rows: Iterable[tuple[Sequence[str], str]], words: Sequence[str] = ()) -> str:
-    """A table of escaped text; a row comes with its style."""
+def _table(
+    head: Sequence[str], rows: Iterable[tuple[Sequence[str], str]], words: Sequence[str] = (), left: int = 1
+) -> str:
+    """A table of escaped text; a row comes with its style; the first `left` columns are text."""
     first = "".join(f"<th>{escape(cell)}</th>" for cell in head)
     lines = "".join(
         f"<tr class='{style}'>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in cells) + "</tr>\n"
         for cells, style in rows
     )
-    kind = " class='words'" if words else ""
+    kind = " class='words'" if words else f" class='left{left}'" if left > 1 else ""
     opening = f"<thead><tr>{first}</tr></thead>" if head else ""
     return f"<div class='scroll'><table{kind}>{opening}<tbody>\n{lines}</tbody></table></div>"
 
@@ -296,9 +317,11 @@ th { text-align: right; font-weight: 600; color: var(--grey); border-bottom: 2px
 td { text-align: right; border-bottom: 1px solid var(--line); }
 th, td { padding: 6px 12px; white-space: nowrap; }
 th:first-child, td:first-child, .words th, .words td { text-align: left; }
+.left2 :is(th, td):nth-child(2), .left3 :is(th, td):nth-child(-n+3) { text-align: left; }
 .words td { white-space: normal; overflow-wrap: anywhere; }
 tr:last-child td { border-bottom: 0; }
 tr.total td { font-weight: 650; background: #f7f9fb; }
+tr.trivial td { color: var(--grey); }
 tr.good td:last-child { color: #14733c; font-weight: 600; }
 tr.weak td:last-child { color: #a8480b; font-weight: 600; }
 img { display: block; max-width: 100%; height: auto; margin: 0 auto; }

@@ -6,10 +6,12 @@ and a smooth slip wall: n·u = 0 without tangential traction. With the vorticity
 condition is algebraic: on the wall w + 2κ t·u = 0, with κ its curvature and t the normal turned by +90°.
 """
 
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from hardpde.conditions import Condition, dirichlet
@@ -69,8 +71,12 @@ def flow_domain() -> Shape:
 
 
 def reference() -> Reference:
-    """Finite elements, by `hardpde reference airfoil`."""
-    return Reference.load(data("airfoil.npz"))
+    """Finite elements, by `hardpde reference airfoil`; errors are told away from the trailing edge too, where
+    vorticity and pressure are singular, and beside those of the flow that no airfoil disturbs."""
+    known = Reference.load(data("airfoil.npz"))
+    r = np.hypot(known.x[:, 0] - 1, known.x[:, 1])
+    return replace(known, masks={"r > 0.05": r > 0.05, "r > 0.005": r > 0.005}, weighted=True,
+                   baselines={"constant flow": {"u": np.array([1.0, 0.0]), "p": 1.0}})
 
 
 def data(name: str) -> str:
