@@ -32,7 +32,8 @@ class Solution:
     training: Training
 
     def __call__(self, x: Any, t: Any = None) -> dict[str, np.ndarray]:
-        """All fields at points x (n, d), at time t (a number or n numbers): {name: (n, *shape)}."""
+        """All fields at points x (n, d), at time t (a number or n numbers): {name: (n, *shape)}; NaN outside a
+        field's region."""
         schema = self.problem.schema
         x = np.atleast_2d(np.asarray(x, float))
         if x.shape[1] == schema.dim and schema.timed:
@@ -42,7 +43,8 @@ class Solution:
         if x.shape[1] != schema.coordinates:
             raise ValueError(f"points have {x.shape[1]} coordinates; {schema.coordinates} are needed")
         q = self.formulation.predict(self.training.model, x)
-        return {name: q[:, part].reshape(len(x), *schema.shapes[name]) for name, part in schema.slices.items()}
+        values = {name: q[:, part].reshape(len(x), *schema.shapes[name]) for name, part in schema.slices.items()}
+        return self.problem.masked(values, x[:, : schema.dim])
 
     @property
     def parameters(self) -> int:

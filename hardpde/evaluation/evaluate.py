@@ -47,7 +47,7 @@ def make_reference(problem: Problem) -> Reference | None:
         if np.shape(values) != (*lead, len(reference.x), *shapes[name]):
             raise ValueError(f"the known solution gives '{name}' the shape {np.shape(values)[len(lead) + 1:]}; "
                              f"the field has {shapes[name]}")
-        if not np.isfinite(values).all():
+        if not np.isfinite(np.compress(problem.lives(name, reference.x), values, axis=len(lead))).all():
             raise ValueError(f"the known solution of '{name}' is not a finite number everywhere in the domain")
     return reference
 
@@ -62,10 +62,11 @@ def measure(solution, reference: Reference | None) -> dict[str, dict[str, Any]]:
         if name not in reference.values:
             continue
         known = np.asarray(reference.values[name], float)
+        keep = solution.problem.lives(name, reference.x)
         for index in np.ndindex(shape):
             label = name if not shape else f"{name}[{','.join(map(str, index))}]"
             where = (..., *index) if shape else ...
-            result[label] = errors(predicted[name][where], known[where], reference.times)
+            result[label] = errors(predicted[name][where][..., keep], known[where][..., keep], reference.times)
     return result
 
 
@@ -101,9 +102,9 @@ def known(problem: Problem, x: np.ndarray, times: np.ndarray | None) -> dict[str
 
     evaluate = jax.jit(jax.vmap(problem.exact))
     if times is None:
-        return {name: np.asarray(values) for name, values in evaluate(x).items()}
+        return problem.masked(evaluate(x), x)
     slices = [evaluate(np.concatenate([x, np.full((len(x), 1), t)], axis=1)) for t in times]
-    return {name: np.stack([np.asarray(s[name]) for s in slices]) for name in slices[0]}
+    return problem.masked({name: np.stack([np.asarray(s[name]) for s in slices]) for name in slices[0]}, x)
 
 
 def pictures(solution, reference: Reference | None) -> tuple[dict, dict]:
