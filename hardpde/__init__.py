@@ -11,6 +11,7 @@ from hardpde.conditions import (  # noqa: E402
     Condition,
     dirichlet,
     initial,
+    interface,
     neumann,
     periodic,
     robin,
@@ -24,6 +25,7 @@ from hardpde.geometry import (  # noqa: E402
     Ball,
     Boundary,
     Box,
+    Inlay,
     Interval,
     Polygon,
     Shape,
@@ -37,8 +39,8 @@ from hardpde.solve import Solution, solve  # noqa: E402
 from hardpde.training import Stage  # noqa: E402
 
 __all__ = [
-    "Ball", "Boundary", "Box", "Condition", "Focus", "Formulation", "Hints", "Interval", "Mirror", "Polygon", "Problem",
-    "Reference", "Shape", "Solution", "Spline", "Stage", "Surrogate", "airfoil", "curl", "dirichlet", "div", "dt",
-    "extend", "grad", "initial", "laplacian", "learned_distance", "neumann", "periodic", "read_airfoil", "robin",
-    "slip", "solve", "traction",
+    "Ball", "Boundary", "Box", "Condition", "Focus", "Formulation", "Hints", "Inlay", "Interval", "Mirror", "Polygon",
+    "Problem", "Reference", "Shape", "Solution", "Spline", "Stage", "Surrogate", "airfoil", "curl", "dirichlet",
+    "div", "dt", "extend", "grad", "initial", "interface", "laplacian", "learned_distance", "neumann", "periodic",
+    "read_airfoil", "robin", "slip", "solve", "traction",
 ]

@@ -324,6 +324,8 @@ class Exact:
         s = jnp.where((s < 1) & (i >= 0), s, 1.0)
         # Behind the piece, as seen round a sharp end of it or through a thin hole, the weight is zero.
         front = ((space - x[: self.schema.dim]) * normal).sum() / jnp.sqrt(jnp.where(on, 1.0, squared))
+        if any(two_sided := [piece.two_sided for piece in self.layout.pieces]):
+            front = jnp.where(jnp.asarray(two_sided)[number], jnp.abs(front), front)
         z = jnp.where(on, 0.0, jnp.clip(1 - front, 0.0, 1.0))
         behind, weight = z * z * (3 - 2 * z), (1 - s) ** 3
         return {"foot": foot, "normal": normal, "a": a[:, : self.schema.size], "b": a[:, self.schema.size :], "g": g,

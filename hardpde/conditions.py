@@ -79,6 +79,24 @@ def neumann(on: str, field: str, g: Any = 0.0) -> Condition:
     return Condition(on, lambda q, x, n: q.gradient(field) @ n, g, f"neumann {field}")
 
 
+def interface(on: str, fields: tuple[str, str], *, conductivity: tuple[Any, Any] = (1.0, 1.0), jump: Any = 0.0,
+              flux_jump: Any = 0.0) -> Condition:
+    """b − a = jump and k_b n·∇b − k_a n·∇a = flux_jump on an Inlay's boundary, with fields=(a, b).
+
+    a is the field of the inner solid, b the one around it, and n points out of the inner solid;
+    conductivity=(k_a, k_b). Data: numbers or functions of x.
+    """
+    if isinstance(fields, str) or len(fields) != 2 or len(conductivity) != 2:
+        raise ValueError(f"the interface '{on}' needs two fields and two conductivities, those inside first")
+    inner, outer = fields
+
+    def lhs(q, x, n):
+        k_inner, k_outer = (evaluate(k, x) for k in conductivity)
+        return q[outer] - q[inner], k_outer * (q.gradient(outer) @ n) - k_inner * (q.gradient(inner) @ n)
+
+    return Condition(on, lhs, lambda x: (evaluate(jump, x), evaluate(flux_jump, x)), f"interface {inner} {outer}")
+
+
 def initial(field: str, f: Any = 0.0) -> Condition:
     """u = f at the start of time."""
     return Condition(INITIAL, lambda q, x, n: q[field], f, f"initial {field}")

@@ -51,7 +51,7 @@ def standard_inputs(problem: Problem) -> Callable[[Array], Array]:
 def _decays(problem: Problem) -> Callable[[Array], Array] | None:
     """2 exp(−distance/collar) for each hole, or summed for each name where there are many."""
     layout = problem.layout
-    holes = [k for k, piece in enumerate(layout.pieces) if piece.flip]
+    holes = [k for k, piece in enumerate(layout.pieces) if piece.flip and not piece.two_sided]
     if problem.hints.decay is False or not holes:
         return None
     bodies = list(dict.fromkeys(layout.pieces[k].body for k in holes))

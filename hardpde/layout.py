@@ -138,8 +138,8 @@ def _room(pieces, touching, domain) -> np.ndarray:
     def surviving(i: int) -> np.ndarray:
         if i not in points:
             everywhere = np.asarray(pieces[i].sample(jax.random.key(5), 256))
-            depth = np.asarray(_depths(domain, everywhere))
-            if (depth < -1e-6 * domain.size).any():
+            depth = np.asarray(_depths(domain.home(pieces[i]), everywhere))
+            if ((np.abs(depth) if pieces[i].two_sided else -depth) > 1e-6 * domain.size).any():
                 raise ValueError(f"boundary '{pieces[i].name}' is cut by another, and the rest of it runs through the "
                                  f"inside of the domain; draw the outline as one Polygon or Spline")
             points[i] = everywhere[depth < 1e-6 * domain.size]

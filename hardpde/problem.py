@@ -129,6 +129,9 @@ class Problem:
     fields are added. It may use first derivatives, and the Laplacian (`laplacian(dq.u)`): then `order` is 2.
     time: (start, end). free: boundaries that carry no condition on purpose.
     equations: how many scalar equations `residual` has, where that is not the number of plain fields.
+    regions: {field: where it lives}, a Shape or a function that is negative there, for materials that meet at an Inlay;
+    `residual` then returns {field: its equations}, each asked for in the region of its field alone. Gradient fields
+    live where their field does, and solutions are NaN where a field does not live.
     exact(x): the solution as {field: value}, where it is known; reference: a Reference or a function
     that makes one.
     """
@@ -141,6 +144,7 @@ class Problem:
     time: tuple[float, float] | None = None
     free: Sequence[str] = ()
     equations: int | None = None
+    regions: Mapping[str, Shape | Callable[[Array], Any]] = field(default_factory=dict)
     hints: Hints = Hints()
     exact: Callable[[Array], Mapping[str, Any]] | None = None
     reference: Reference | Callable[[], Reference] | None = None
@@ -155,6 +159,7 @@ class Problem:
             self._check_time()
             self._check_boundaries()
             check_shape(self.domain)
+            self._check_regions()
             self._check_residual()
             for condition in self.pointwise:
                 self._check_linear(condition)
@@ -245,10 +250,49 @@ class Problem:
         For a problem of order 2, dq (c + 1, m) ends with the Laplacian.
         """
         state, derivatives = self.schema.state(q), self.schema.derivatives(dq)
-        parts = [_vector(self.residual(x, state, derivatives))]
+        parts = [self._equations(x, state, derivatives)]
         for gradient, base in self.schema.gradients:
-            parts.append(jnp.ravel(state[gradient] - derivatives[base].space))
+            parts.append(self._where(base, x, jnp.ravel(state[gradient] - derivatives[base].space)))
         return jnp.concatenate(parts)
+
+    def _equations(self, x: Array, q: State, dq: State) -> Array:
+        """The user's equations at one point; those of a field that does not live there are 0."""
+        values = self.residual(x, q, dq)
+        if not isinstance(values, Mapping):
+            if self.regions:
+                raise ValueError("with regions it returns {field: its equations}, so that each holds in one of them")
+            return _vector(values)
+        for name in values:
+            q[name]
+        return jnp.concatenate([self._where(name, x, _vector(part)) for name, part in values.items()])
+
+    def _where(self, name: str, x: Array, equations: Array) -> Array:
+        region = self._region(name)
+        return equations if region is None else jnp.where(region(x[: self.schema.dim]) <= 0, equations, 0.0)
+
+    def _region(self, name: str) -> Callable[[Array], Any] | None:
+        """A function that is negative where a field lives; None: everywhere."""
+        gradients = dict(self.schema.gradients)
+        while name in gradients:
+            name = gradients[name]
+        region = self.regions.get(name)
+        return region.sdf if isinstance(region, Shape) else region
+
+    def lives(self, name: str, x: np.ndarray) -> np.ndarray:
+        """Whether a field lives at points (n, d), edges of its region included, (n,)."""
+        region = self._region(name)
+        if region is None:
+            return np.full(len(x), True)
+        return np.asarray(jax.jit(jax.vmap(region))(jnp.asarray(x))) <= 1e-9 * self.domain.size
+
+    def masked(self, values: Mapping[str, np.ndarray], x: np.ndarray) -> dict[str, np.ndarray]:
+        """Values of fields at points x (n, d), (n, *shape) or (k, n, *shape), NaN where a field does not live."""
+        found = {}
+        for name, part in values.items():
+            shape = self.schema.shapes.get(name, ())
+            keep = self.lives(name, x).reshape(-1, *[1] * len(shape))
+            found[name] = np.asarray(part) if keep.all() else np.where(keep, part, np.nan)
+        return found
 
     def make_reference(self) -> Reference | None:
         """The reference, if the problem has one; a known solution is evaluated at sample points."""
@@ -301,6 +345,15 @@ class Problem:
         for name in known:
             if name not in stated and name not in self.free:
                 raise ValueError(f"boundary '{name}' has no condition; give it one or declare it free=['{name}']")
+
+    def _check_regions(self) -> None:
+        for name, region in self.regions.items():
+            if name not in self.schema.names or name in dict(self.schema.gradients):
+                raise ValueError(f"a region is stated for '{name}'; regions are for fields that are not gradients")
+            if not callable(region) and not (isinstance(region, Shape) and region.dim == self.domain.dim):
+                raise ValueError(f"the region of '{name}' is neither a Shape in {self.domain.dim}-D nor a function")
+            if not self.lives(name, np.asarray(self.domain.sample(jax.random.key(8), 4000))).any():
+                raise ValueError(f"the region of '{name}' holds no point of the domain; a function is negative inside")
 
     def _check_linear(self, condition: Condition) -> None:
         where = f"condition '{condition.name}' on '{condition.on}'"
@@ -475,8 +528,7 @@ class Problem:
             q = jax.random.normal(key, (schema.size,))
             hints = [jax.vmap(hint)(x) for hint in (self.guess, self.hints.inputs, self.hints.outputs) if hint]
             dq = jax.random.normal(key, (self.derivatives, schema.size))
-            return jax.vmap(
-                lambda x: _vector(self.residual(x, schema.state(q), schema.derivatives(dq))))(x), hints
+            return jax.vmap(lambda x: self._equations(x, schema.state(q), schema.derivatives(dq)))(x), hints
 
         try:
             _ = self.order
@@ -555,11 +607,11 @@ def exact_reference(problem: Problem, points: int | None = None, times: int = 11
     evaluate = jax.jit(jax.vmap(problem.exact))
     about = {"kind": "known solution", "points": points}
     if problem.time is None:
-        return Reference(x, {k: np.asarray(v) for k, v in evaluate(x).items()}, about=about)
+        return Reference(x, problem.masked(evaluate(x), x), about=about)
     instants = np.linspace(*problem.time, times)
     slices = [evaluate(np.concatenate([x, np.full((len(x), 1), t)], axis=1)) for t in instants]
     values = {name: np.stack([np.asarray(s[name]) for s in slices]) for name in slices[0]}
-    return Reference(x, values, instants, about=about)
+    return Reference(x, problem.masked(values, x), instants, about=about)
 
 
 def _components(schema: Schema, name: str) -> range:

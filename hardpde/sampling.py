@@ -68,8 +68,10 @@ def _near(problem: Problem, key: Array, n: int) -> Array:
     measure = np.array([piece.measure for piece in layout.pieces])
     bodies = np.array([piece.body for piece in layout.pieces])
     share = measure / np.array([measure[bodies == b].sum() for b in bodies])  # every body alike
-    which, far, where = jax.random.split(key, 3)
+    which, far, where, side = jax.random.split(key, 4)
     ids = jax.random.choice(which, len(layout.pieces), (n,), p=jnp.asarray(share / share.sum()))
     depth = 2 * jnp.asarray(layout.collar)[ids] * jax.random.uniform(far, (n,)) ** 1.5
     feet, normals = place(layout.pieces, ids, jax.random.uniform(where, (n, problem.schema.dim)))
+    both = jnp.asarray([piece.two_sided for piece in layout.pieces])[ids]
+    depth = jnp.where(both & jax.random.bernoulli(side, shape=(n,)), -depth, depth)
     return feet - depth[:, None] * normals

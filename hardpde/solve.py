@@ -32,7 +32,8 @@ class Solution:
     training: Training
 
     def __call__(self, x: Any, t: Any = None) -> dict[str, np.ndarray]:
-        """All fields at points x (n, d), at time t (a number or n numbers): {name: (n, *shape)}."""
+        """All fields at points x (n, d), at time t (a number or n numbers): {name: (n, *shape)}; NaN outside a
+        field's region."""
         schema = self.problem.schema
         x = np.atleast_2d(np.asarray(x, float))
         if x.shape[1] == schema.dim and schema.timed:
@@ -44,7 +45,8 @@ class Solution:
         inner = self.formulation.problem.schema
         if inner.names == schema.names:
             q = self.formulation.predict(self.training.model, x)
-            return {name: q[:, part].reshape(len(x), *schema.shapes[name]) for name, part in schema.slices.items()}
+            found = {name: q[:, part].reshape(len(x), *schema.shapes[name]) for name, part in schema.slices.items()}
+            return self.problem.masked(found, x[:, : schema.dim])
         # Gradient fields that are not fields of the model are its derivatives.
         jet = self.formulation.jet(self.training.model, x)
         found = {}
@@ -53,7 +55,7 @@ class Solution:
             part = jet[:, inner.slices[base]]
             part = part[:, :, 0] if base == name else part[:, :, 1 : 1 + schema.dim]
             found[name] = np.asarray(part).reshape(len(x), *shape)
-        return found
+        return self.problem.masked(found, x[:, : schema.dim])
 
     @property
     def parameters(self) -> int:

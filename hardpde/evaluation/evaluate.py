@@ -51,7 +51,7 @@ def make_reference(problem: Problem) -> Reference | None:
         if np.shape(values) != (*lead, len(reference.x), *shapes[name]):
             raise ValueError(f"the known solution gives '{name}' the shape {np.shape(values)[len(lead) + 1:]}; "
                              f"the field has {shapes[name]}")
-        if not np.isfinite(values).all():
+        if not np.isfinite(np.compress(problem.lives(name, reference.x), values, axis=len(lead))).all():
             raise ValueError(f"the known solution of '{name}' is not a finite number everywhere in the domain")
     for name, mask in reference.masks.items():
         if np.shape(mask) != reference.x.shape[:1] or np.asarray(mask).dtype != bool or not np.any(mask):
@@ -96,14 +96,15 @@ def compare(problem: Problem, predicted: Mapping[str, Any], reference: Reference
             continue
         known = np.asarray(reference.values[name], float)
         values = np.broadcast_to(predicted[name], known.shape)
+        keep = problem.lives(name, reference.x)
         for index in np.ndindex(shape):
             where = (..., *index) if shape else ...
-            p, r = values[where], known[where]
+            p, r = values[where][..., keep], known[where][..., keep]
             found = errors(p, r, reference.times)
-            parts = {part: errors(p[..., mask], r[..., mask], reference.times)
+            parts = {part: errors(p[..., mask[keep]], r[..., mask[keep]], reference.times)
                      for part, mask in reference.masks.items()}
             if weights is not None:
-                parts[WEIGHTED] = errors(p, r, reference.times, weights)
+                parts[WEIGHTED] = errors(p, r, reference.times, weights[keep])
             if parts:
                 found["parts"] = {part: {key: value for key, value in row.items() if key != "by_time"}
                                   for part, row in parts.items()}
@@ -148,9 +149,9 @@ def known(problem: Problem, x: np.ndarray, times: np.ndarray | None) -> dict[str
 
     evaluate = jax.jit(jax.vmap(problem.exact))
     if times is None:
-        return {name: np.asarray(values) for name, values in evaluate(x).items()}
+        return problem.masked(evaluate(x), x)
     slices = [evaluate(np.concatenate([x, np.full((len(x), 1), t)], axis=1)) for t in times]
-    return {name: np.stack([np.asarray(s[name]) for s in slices]) for name in slices[0]}
+    return problem.masked({name: np.stack([np.asarray(s[name]) for s in slices]) for name in slices[0]}, x)
 
 
 def pictures(solution, reference: Reference | None) -> tuple[dict, dict]:

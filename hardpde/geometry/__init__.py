@@ -5,6 +5,7 @@ from .checks import check_shape
 from .csg import Difference, Intersection, Union
 from .distance import distances, gap_matrix, stack, touching_points
 from .files import airfoil, read_airfoil
+from .inlay import Inlay
 from .kinds import Arc, Face, Segment, Sphere
 from .outlines import Loop, Spline
 from .shapes import Ball, Box, Interval, Polygon
@@ -16,6 +17,7 @@ __all__ = [
     "Box",
     "Difference",
     "Face",
+    "Inlay",
     "Intersection",
     "Interval",
     "Kind",

@@ -67,7 +67,7 @@ class Piece:
     """One smooth piece of a domain's boundary.
 
     body: index of the primitive (leaf of the CSG tree) that made it; flip: that solid was subtracted,
-    so the domain's outward normal is minus the solid's.
+    so the domain's outward normal is minus the solid's; two_sided: the domain lies on both sides of it (see Inlay).
     """
 
     kind: Kind
@@ -75,6 +75,7 @@ class Piece:
     name: str
     body: int = 0
     flip: bool = False
+    two_sided: bool = False
 
     def closest(self, x: jax.Array) -> jax.Array:
         """Nearest point (d,) of the piece."""
@@ -111,7 +112,8 @@ class Piece:
     @property
     def reach(self) -> float:
         """How far into the domain closest points stay unique."""
-        return self.kind.reach(self.params, not self.flip)
+        sides = (True, False) if self.two_sided else (not self.flip,)
+        return min(self.kind.reach(self.params, inside) for inside in sides)
 
 
 class Shape(ABC):
@@ -158,6 +160,10 @@ class Shape(ABC):
     @abstractmethod
     def survives(self, point: jax.Array, normal: jax.Array, body: jax.Array) -> jax.Array:
         """Whether a point of a piece of leaf `body`, with the domain's normal, is on the boundary."""
+
+    def home(self, piece: Piece) -> Shape:
+        """The solid whose boundary a piece lies on: the shape itself, but for inlays."""
+        return self
 
     @property
     def size(self) -> float:

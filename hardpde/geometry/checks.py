@@ -8,23 +8,27 @@ import numpy as np
 from .base import Shape
 from .csg import Compound, Difference, contained, describe, near_pairs
 from .distance import TOUCH, closed_gaps, is_whole, numeric_gap
+from .inlay import Inlay
 from .sampling import unit_points
 from .shapes import Ball
 from .stacking import concrete, place
 
 
 def check_shape(shape: Shape) -> None:
-    """Raise ValueError where holes meet each other or the outer solid, or where the domain is empty."""
+    """Raise ValueError where holes or inlays meet each other or the outer solid, or where the domain is empty."""
     for node in _nodes(shape):
         if isinstance(node, Difference):
             _check_holes(node)
+        elif isinstance(node, Inlay):
+            _check_inlay(node)
     if not shape.measure > 0 or not shape.pieces:
         raise ValueError("the domain is empty: nothing is left of it; check what is subtracted")
 
 
 def _nodes(shape: Shape) -> list[Shape]:
-    inner = [n for op in shape.operands for n in _nodes(op)] if isinstance(shape, Compound) else []
-    return [shape, *inner]
+    parts = shape.operands if isinstance(shape, Compound) else ()
+    parts = (shape.base, shape.inner) if isinstance(shape, Inlay) else parts
+    return [shape, *[node for part in parts for node in _nodes(part)]]
 
 
 def _check_holes(node: Difference) -> None:
@@ -44,6 +48,19 @@ def _check_holes(node: Difference) -> None:
                 f"the holes {describe(one)} and {describe(two)} overlap or touch (gap {_number(gap)}); "
                 "move them apart, or subtract them as one hole: outer - (a | b)"
             )
+
+
+def _check_inlay(node: Inlay) -> None:
+    shared = {p.name for p in node.pieces if p.two_sided} & {p.name for p in node.pieces if not p.two_sided}
+    if shared:
+        raise ValueError(f"a boundary of an inlay is named '{min(shared)}' like one of the domain; rename one of them")
+    tol = TOUCH * node.size
+    gap = np.inf if contained(node.inner, node.base, strict=True) else _room(node.inner, node.base, tol)
+    if gap <= tol:
+        raise ValueError(
+            f"the inlay {describe(node.inner)} touches or leaves the domain or another inlay (gap {_number(gap)}); "
+            "move or shrink it"
+        )
 
 
 def _number(gap: float) -> str:

@@ -255,6 +255,8 @@ def _same_dimension(shapes: Sequence[Shape]) -> None:
     for shape in shapes:
         if not isinstance(shape, Shape):
             raise ValueError(f"| & - combine shapes with shapes, got {type(shape).__name__}")
+        if not isinstance(shape, Compound | Primitive):
+            raise ValueError(f"{describe(shape)} is no solid to combine with others; draw inlays in last")
     if len({s.dim for s in shapes}) > 1:
         listed = ", ".join(f"{describe(s)} is {s.dim}-D" for s in shapes[:3])
         raise ValueError(f"| & - need shapes of one dimension: {listed}")
@@ -267,7 +269,8 @@ def describe(shape: Shape) -> str:
     if isinstance(shape, Primitive):
         kind = type(shape).__name__.lower()
         return f"{kind} {shape.name!r} in {_short(shape.bounds[0])}..{_short(shape.bounds[1])}"
-    assert isinstance(shape, Compound)
+    if not isinstance(shape, Compound):
+        return f"a {type(shape).__name__}"
     names = list(dict.fromkeys(repr(leaf.name) for leaf in shape.leaves))
     return f"{type(shape).__name__.lower()} of {', '.join(names)}"
 

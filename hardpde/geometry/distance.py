@@ -49,7 +49,7 @@ def touching_points(piece_i: Piece, piece_j: Piece, shape: Shape) -> np.ndarray:
         points = numeric_gap(piece_i, piece_j, shape)[1]
     if not len(points):
         return np.zeros((0, shape.dim))
-    on = np.abs(concrete(_depths, shape, points)) <= 10 * TOUCH * shape.size
+    on = np.abs(concrete(_depths, shape.home(piece_i), points)) <= 10 * TOUCH * shape.size
     return _spread(points[on], 1e-6 * shape.size)
 
 
@@ -174,7 +174,7 @@ def _grid(dim: int) -> np.ndarray:
 def _on_boundary(piece: Piece, shape: Shape, points: np.ndarray) -> np.ndarray:
     if is_whole(piece, shape):
         return np.ones(len(points), dtype=bool)
-    return np.abs(concrete(_depths, shape, points)) <= 1e-7 * shape.size
+    return np.abs(concrete(_depths, shape.home(piece), points)) <= 1e-7 * shape.size
 
 
 def _cloud_gap(a: np.ndarray, b: np.ndarray) -> float:

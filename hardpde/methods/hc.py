@@ -23,6 +23,8 @@ def hc(problem: Problem, *, main: Sequence[int] = (50, 50, 50, 50), sub: Sequenc
 
     The paper has no ansatz for periodic conditions: they are penalties in the loss, of weight 1 unless stated.
     """
+    if two := [piece.name for piece in problem.layout.pieces if piece.two_sided]:
+        raise ValueError(f"the paper has no ansatz for an interface like '{two[0]}'; use --method exact")
     ansatz = Paper(problem, beta_s, beta_t, softmin_beta, basis)
     coordinates, size = problem.schema.coordinates, problem.schema.size
     scale = plain_scale(problem)
