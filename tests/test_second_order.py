@@ -181,3 +181,13 @@ def test_gradient_fields_and_laplacians_mix():
     batch = formulation.draw(jax.random.key(0), None)
     model = random_models(formulation, 1)[0]
     assert jax.eval_shape(formulation.residuals, model, batch).shape == (4, len(batch.x))
+
+
+@pytest.mark.xfail(reason="the weight that fades a neighbour's rows, inside^1.5, has no second derivative at 0")
+def test_corners_of_independent_rows_have_laplacians():
+    problem = Problem(domain=Box((0, 0), (1, 1), "box", {"left": "left", "bottom": "bottom"}), fields=["u", "v"],
+                      residual=lambda x, q, dq: (laplacian(dq.u), laplacian(dq.v)), free=["box"],
+                      conditions=[dirichlet("left", "u"), dirichlet("bottom", "v")])
+    formulation = exact(problem, width=6, depth=1, points=64)
+    batch = formulation.draw(jax.random.key(0), None)
+    assert np.isfinite(jax.jit(formulation.state)(random_models(formulation, 1)[0], batch)).all()
