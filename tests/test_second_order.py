@@ -183,7 +183,6 @@ def test_gradient_fields_and_laplacians_mix():
     assert jax.eval_shape(formulation.residuals, model, batch).shape == (4, len(batch.x))
 
 
-@pytest.mark.xfail(reason="the weight that fades a neighbour's rows, inside^1.5, has no second derivative at 0")
 def test_corners_of_independent_rows_have_laplacians():
     problem = Problem(domain=Box((0, 0), (1, 1), "box", {"left": "left", "bottom": "bottom"}), fields=["u", "v"],
                       residual=lambda x, q, dq: (laplacian(dq.u), laplacian(dq.v)), free=["box"],
