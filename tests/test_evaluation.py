@@ -15,6 +15,7 @@ from hardpde.evaluation.export import write_series, write_vtu
 from hardpde.evaluation.report import write_report
 from hardpde.fields import make_schema
 from hardpde.problems.airfoil import reference as airfoil_reference
+from hardpde.problems.airfoil_printed import _reference as printed_reference
 from hardpde.problems.heat_ball import heat_ball
 from hardpde.reference import Reference, node_weights
 
@@ -215,6 +216,7 @@ def test_the_airfoil_is_measured_away_from_its_trailing_edge():
     assert trivial["u[1]"]["wmape"] == 1.0
     p = trivial["p"]
     assert p["parts"]["area-weighted"]["mae"] < p["parts"]["r > 0.05"]["mae"] < p["mae"]
+    assert set(printed_reference().values) == {"u", "p"}  # the fields of the problem as printed
     assert node_weights(reference).sum() == pytest.approx(8 * 4 - 0.1, abs=0.03)  # the box without the airfoil
 
 
