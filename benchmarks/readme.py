@@ -44,6 +44,16 @@ def _error(run: dict) -> str:
     return " / ".join(f"{part['mae']:.2e}" for part in (errors["u[0]"], errors["u[1]"], pressure))
 
 
+def constant() -> str:
+    """What the constant flow scores on the airfoil's nodes, as a run of the airfoil measured it."""
+    for path in sorted(RESULTS.glob("airfoil-*-*.json")):
+        found = json.loads(path.read_text()).get("baselines", {}).get("constant flow")
+        if found:
+            pressure = found["p"]["parts"]["r > 0.005"]
+            return " / ".join(f"{part['mae']:.3f}" for part in (found["u[0]"], found["u[1]"], pressure))
+    return "(not measured)"
+
+
 def checks() -> list[str]:
     data = json.loads((RESULTS / "checks.json").read_text())
     rows = [f"| {row['problem']} | {row['exact']:.1e} | {'–' if row['hc'] is None else format(row['hc'], '.1e')} |"
@@ -79,6 +89,7 @@ def main() -> None:
     for name, rows in (("results", runs()), ("checks", checks()), ("steps", steps())):
         block = f"<!-- {name} -->\n" + "\n".join(rows) + f"\n<!-- /{name} -->"
         text = re.sub(f"<!-- {name} -->.*?<!-- /{name} -->", lambda _, block=block: block, text, flags=re.S)
+    text = re.sub("<!-- constant -->.*?<!-- /constant -->", f"<!-- constant -->{constant()}<!-- /constant -->", text)
     readme.write_text(text)
 
 
