@@ -19,7 +19,7 @@ from jax import Array
 from hardpde.conditions import Condition
 from hardpde.fields import Schema
 from hardpde.geometry import Kind, Piece, stack
-from hardpde.geometry.stacking import feet
+from hardpde.geometry.stacking import feet, safe_root
 from hardpde.layout import Layout, stacked_rows
 
 _TINY = 1e-60
@@ -257,7 +257,7 @@ class Exact:
             c, lift = self.start.blend(x, jnp.array(1.0))
         else:
             tau = self.start.fraction(x)
-            c, lift = self.start.blend(x, jnp.sqrt(tau) if self.ramp == "root" else tau)
+            c, lift = self.start.blend(x, safe_root(tau) if self.ramp == "root" else tau)
         if self.guess is not None:
             c = c + _times(lift, self.guess(x))
         lifts = []

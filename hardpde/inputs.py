@@ -8,6 +8,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.geometry import stack
+from hardpde.geometry.stacking import safe_root
 from hardpde.problem import Problem
 
 MOST_HOLES = 24  # with more holes, those of one name share an input
@@ -38,7 +39,7 @@ def standard_inputs(problem: Problem) -> Callable[[Array], Array]:
         if problem.time is not None:
             start, end = problem.time
             tau = (x[-1] - start) / (end - start)
-            parts.append(jnp.stack([2 * tau - 1, 2 * jnp.sqrt(tau) - 1] if root else [2 * tau - 1]))
+            parts.append(jnp.stack([2 * tau - 1, 2 * safe_root(tau) - 1] if root else [2 * tau - 1]))
         if decays is not None:
             parts.append(decays(x[:dim]))
         if extra is not None:

@@ -15,11 +15,15 @@ if TYPE_CHECKING:
     from .base import Kind, Piece
 
 
-def safe_norm(v: jax.Array) -> jax.Array:
-    """|v| along the last axis; at v = 0 the value and the first derivative are 0, not NaN."""
-    square = jnp.sum(v * v, axis=-1)
+def safe_root(square: jax.Array) -> jax.Array:
+    """√square; at 0 the first derivative is 0, not infinite."""
     zero = square == 0
     return jnp.where(zero, 0.0, jnp.sqrt(jnp.where(zero, 1.0, square)))
+
+
+def safe_norm(v: jax.Array) -> jax.Array:
+    """|v| along the last axis; at v = 0 the value and the first derivative are 0, not NaN."""
+    return safe_root(jnp.sum(v * v, axis=-1))
 
 
 def clamp(x: jax.Array, lo: Any, hi: Any) -> jax.Array:
