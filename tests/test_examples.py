@@ -22,6 +22,9 @@ BOUNDS = {
     "mixed_corners": 0.01,  # 1e-3
     "balls_3d": 0.5,  # 0.25
     "elastic_ring": 0.05,  # 0.012
+    "interface": 0.4,  # 0.15
+    "plate_with_hole": 0.9,  # 0.69: so few steps are only a start
+    "heat_ball_waves": 0.05,  # TODO
 }
 
 
@@ -83,8 +86,9 @@ def test_training_approaches_it_with_every_condition_held(example):
     # As many points as the certificate used: nothing is compiled anew.
     x = np.asarray(problem._points(jax.random.key(5), sum(row["points"] for row in rows)))
     first = problem.schema.names[0]
-    known = np.asarray(jax.vmap(problem.exact)(x)[first])
-    error = np.linalg.norm(solution(x)[first] - known) / np.linalg.norm(known)
+    lives = problem.lives(first, x[:, : problem.schema.dim])
+    known = np.asarray(jax.vmap(problem.exact)(x)[first])[lives]
+    error = np.linalg.norm(solution(x)[first][lives] - known) / np.linalg.norm(known)
     print(f"{name}: {error:.2e}")
     assert error < BOUNDS[name]
 
@@ -99,3 +103,13 @@ def test_errors_and_picture():
     assert len(figure.axes) == 12  # reference, prediction and error at four times
     with pytest.raises(ValueError, match="no picture of 'v'; there are u"):
         solution.picture("v")
+
+
+def test_the_stress_at_the_hole_of_a_plate_is_three():
+    module = load("plate_with_hole")
+
+    def stress(x):
+        return module.stress(jax.jacfwd(module.u)(x))
+
+    np.testing.assert_allclose(stress(jnp.array([0.0, 1.0])), np.diag([3.0, 0.0]), atol=1e-14)
+    np.testing.assert_allclose(stress(jnp.array([1e6, 2e6])), np.diag([1.0, 0.0]), atol=1e-11)
