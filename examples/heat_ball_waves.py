@@ -42,6 +42,6 @@ problem = hp.Problem(
 )
 
 if __name__ == "__main__":
-    solution = hp.solve(problem, steps=[0, 400], options={"points": 1024})
+    solution = hp.solve(problem, steps=[0, 300], options={"points": 1024})
     print(f"relative L2 error of u: {solution.errors()['u']['relative_l2']:.1e}")
     solution.picture("u").savefig("heat_ball_waves.png")

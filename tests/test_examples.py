@@ -24,7 +24,7 @@ BOUNDS = {
     "elastic_ring": 0.05,  # 0.012
     "interface": 0.4,  # 0.15
     "plate_with_hole": 0.9,  # 0.69: so few steps are only a start
-    "heat_ball_waves": 0.05,  # TODO
+    "heat_ball_waves": 0.05,  # 9e-3
 }
 
 
