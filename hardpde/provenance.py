@@ -39,7 +39,9 @@ def device() -> str:
 
 
 def commit() -> str:
-    """The commit of the code, where it runs from a git checkout; '+' marks uncommitted changes."""
+    """The commit of the code: what HARDPDE_COMMIT says, or that of the checkout; '+' marks uncommitted changes."""
+    if stated := os.environ.get("HARDPDE_COMMIT"):
+        return stated
     folder = Path(__file__).resolve().parent
 
     def git(*words: str) -> str:
@@ -52,4 +54,4 @@ def commit() -> str:
         changed = git("status", "--porcelain", "--untracked-files=no", "--", str(folder))
         return git("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")
     except (OSError, subprocess.SubprocessError):
-        return os.environ.get("HARDPDE_COMMIT", "unknown")
+        return "unknown"
