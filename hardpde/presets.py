@@ -43,6 +43,7 @@ _DEFAULTS: dict[tuple[str, str], dict[str, Any]] = {
 
 # What is better for one problem and not for others is a setting of that problem.
 _OVERRIDES: dict[tuple[str, str, str], dict[str, Any]] = {
+    ("airfoil", "exact", "quick"): {"method": {"points": 4096}},
     ("airfoil", "exact", "best"): {"method": {}, "stages": [_start(300, 3e-3), _finish(9000, 300)]},
     ("heat-ball", "exact", "quick"): {
         "method": {"width": 24, "depth": 3, "points": 1024, "gradients": "derivatives"},

@@ -194,8 +194,8 @@ def test_a_ball_of_one_dimension_and_of_none(capsys, elsewhere):
     refused(call(capsys, "check", "heat-ball", "--dim", "0"), "dim is 0", "at least 1")
     code, out, err = call(capsys, "check", "heat-ball", "--dim", "1", "--json")
     assert code == 0, err
-    assert last_json(out)["problem"] == "heat-ball-1" and last_json(out)["max_violation"] <= 1e-12
-    assert (elsewhere / "heat-ball-1-domain.png").read_bytes().startswith(b"\x89PNG")
+    assert last_json(out)["problem"] == "heat-ball" and last_json(out)["max_violation"] <= 1e-12
+    assert (elsewhere / "heat-ball-domain.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_reference_of_a_known_solution(capsys, user, elsewhere):
@@ -445,3 +445,36 @@ def test_finite_elements_that_are_not_installed(capsys, elsewhere, monkeypatch):
     monkeypatch.setitem(sys.modules, "ngsolve", None)
     refused(call(capsys, "reference", "battery-pack", "--level", "1"), "pip install 'hardpde[fem]'")
     assert not list(elsewhere.iterdir())
+
+
+OPTIONAL = LINE.replace("problem = hp.Problem(",
+                        "def problem(rate: float = 1.0, steep: bool = False):\n  return hp.Problem(")
+
+
+@pytest.mark.parametrize("words, says", [
+    (["--with", "speed=2"], ["has no option 'speed'", "rate, steep"]),
+    (["--with", "rate=fast"], ["option 'rate'", "'fast'", "a number"]),
+    (["--with", "steep=1"], ["option 'steep'", "true or false"]),
+    (["--with", "rate"], ["'rate' is not NAME=VALUE"]),
+    (["--dim", "2"], ["has no option 'dim'"]),
+], ids=["unknown", "not a number", "not a truth value", "no value", "dim"])
+def test_options_of_a_problem_that_are_wrong(capsys, elsewhere, words, says):
+    (elsewhere / "optional.py").write_text(OPTIONAL)
+    refused(call(capsys, "check", "optional.py", *words), *says)
+
+
+def test_options_of_a_problem(capsys, elsewhere):
+    (elsewhere / "optional.py").write_text(OPTIONAL)
+    code, out, _ = call(capsys, "check", "optional.py", "--with", "rate=2", "--with", "steep=true", "--json")
+    assert code == 0 and last_json(out)["max_violation"] < 1e-12
+    (elsewhere / "plain.py").write_text(LINE)
+    refused(call(capsys, "check", "plain.py", "--with", "rate=2"), "`problem` is not a function")
+
+
+def test_a_run_remembers_the_options_of_its_problem(capsys, elsewhere):
+    code, _, _ = call(capsys, "solve", "heat-ball", "--dim", "1", "--out", "run", "--steps", "50,50",
+                      "--set", "points=64", "--set", "width=6")
+    assert code == 0
+    assert json.loads((elsewhere / "run" / "run.json").read_text())["source"]["options"] == {"dim": 1}
+    code, out, _ = call(capsys, "resume", "run", "--json")
+    assert code == 0 and last_json(out)["problem"] == "heat-ball"

@@ -127,7 +127,8 @@ def stub(reference, predict=None, **fields):
     fields = fields or {"u": 2, "p": ()}
     timed = reference.times is not None
     problem = SimpleNamespace(schema=make_schema(fields, {}, reference.x.shape[1], timed), exact=None,
-                              time=(0.0, 1.0) if timed else None, make_reference=lambda: reference)
+                              time=(0.0, 1.0) if timed else None, make_reference=lambda: reference,
+                              lives=lambda name, x: np.full(len(x), True), masked=lambda values, x: dict(values))
 
     class Solution:
         def __call__(self, x, t=None):

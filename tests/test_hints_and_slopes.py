@@ -234,11 +234,13 @@ def test_focus_draws_about_a_place():
 def test_collars_shrink_to_a_sharp_corner():
     layout = hinted(sharp=[(1.0, 1.0)]).layout
     top = next(k for k, piece in enumerate(layout.pieces) if piece.name == "box" and piece.params[5] == 1)
-    feet = [*np.zeros((len(layout.pieces), 2)), 1.0, 1.0]
-    assert layout.widths(feet)[top] == pytest.approx(0.0, abs=1e-12)
-    far = layout.widths([*np.zeros((len(layout.pieces), 2)), -1.0, 1.0])[top]
-    assert 0.9 * layout.collar[top] < far <= layout.collar[top]
-    slope = layout.widths([*np.zeros((len(layout.pieces), 2)), 0.99, 1.0])[top] / 0.01
+
+    def width(x):
+        return layout.widths(np.broadcast_to(np.array(x), (len(layout.pieces), 2)))[top]
+
+    assert width((1.0, 1.0)) == pytest.approx(0.0, abs=1e-12)
+    assert 0.9 * layout.collar[top] < width((-1.0, 1.0)) <= layout.collar[top]
+    slope = width((0.99, 1.0)) / 0.01
     assert slope == pytest.approx(0.7, rel=1e-2)
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hardpde import Ball, Box, Interval, Problem, dirichlet, div, dt, initial, laplacian, robin
+from hardpde import Ball, Box, Interval, Problem, dirichlet, div, dt, initial, laplacian
 from hardpde.ansatz import jets
 from hardpde.evaluation.certificate import certify, random_models, violation
 from hardpde.fields import Derivative
@@ -165,12 +165,6 @@ def test_the_laplacian_is_refused_where_it_is_not_computed():
         laplacian(Derivative(jnp.zeros(2), None))
     with pytest.raises(ValueError, match="Laplacian was not computed"):
         disc().residuals(jnp.zeros(2), jnp.zeros(1), jnp.zeros((2, 1)))
-
-
-def test_fluxes_still_need_gradient_fields():
-    with pytest.raises(ValueError, match="needs the gradient of 'u' as a field"):
-        Problem(domain=Ball((0, 0), 1.0, name="rim"), fields="u", residual=lambda x, q, dq: laplacian(dq.u),
-                conditions=[robin("rim", "u", a=1.0, b=1.0)])
 
 
 def test_gradient_fields_and_laplacians_mix():

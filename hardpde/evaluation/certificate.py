@@ -42,8 +42,9 @@ def _traces(formulation, model, x: np.ndarray, samples: list) -> np.ndarray:
     normals = np.concatenate([n for _, n in samples])
     on = (normals != 0).any(axis=1)  # not those of the initial condition
     slopes = np.zeros((len(x), problem.schema.size))
-    jets = formulation.jet(model, x[on])
-    slopes[on] = np.einsum("nmk,nk->nm", jets[:, :, 1 : 1 + problem.schema.dim], normals[on])
+    if on.any():
+        jets = formulation.jet(model, x[on])
+        slopes[on] = np.einsum("nmk,nk->nm", jets[:, :, 1 : 1 + problem.schema.dim], normals[on])
     return np.concatenate([formulation.predict(model, x), slopes], axis=1)
 
 
