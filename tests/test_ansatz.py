@@ -208,12 +208,7 @@ PROBLEMS = [box_dirichlet, box_mixed, box3_minus_balls, box3_mixed, triangle_dir
             several_on_one, ball4_neumann, merged_holes, lens_hole, square_traction, square_slip, channel]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick_compilation():
-    """Almost everything here runs once, so that compilation is all the time there is."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 @cache

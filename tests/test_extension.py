@@ -36,12 +36,7 @@ OUTER = Box((-3, -3), (3, 3), name="outer")
 DISC = Ball((0.2, 0.1), 1.0, name="disc")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick_compilation():
-    """Almost everything here runs once, so that compilation is most of the time there is."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def ellipse(name="ellipse"):

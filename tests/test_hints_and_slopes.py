@@ -34,12 +34,7 @@ RING = Ball((0, 0), 2.0, name="outer") - Ball((0.3, 0), 0.5, name="inner")
 DISC = Ball((0, 0), 1.0, name="rim")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick_compilation():
-    """Almost everything here runs once, so that compilation is all the time there is."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def laplace(x, q, dq):

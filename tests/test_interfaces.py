@@ -78,11 +78,7 @@ def rod():
                     interface("rim", ("a", "b"), conductivity=(1, 2), flux_jump=lambda x: x[1])])
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick_compilation():
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 @cache

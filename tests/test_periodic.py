@@ -32,11 +32,7 @@ SIDES = {"left": "left", "right": "right", "bottom": "bottom", "top": "top"}
 SQUARE = Box((0, 0), (2, 1), sides=SIDES)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick_compilation():
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def wave(x):

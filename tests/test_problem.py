@@ -34,12 +34,7 @@ DISC = Ball((0, 0), 1.0, name="rim")
 GOOD = [dirichlet("l", "u"), robin("r", "u", a=1.0, b=1.0)]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick_compilation():
-    """Each problem here is evaluated once, so that compilation is all the time there is."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def laplace(x, q, dq):

@@ -15,12 +15,7 @@ from hardpde.methods import exact, hc
 from hardpde.networks import MLP, _points_first, _points_last, mlp, randomise
 from hardpde.problems.poisson import poisson
 
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_compilation():
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def saddle(x):

@@ -6,7 +6,6 @@ a wall that the flow slips along: n.u = 0 without tangential traction. (Friction
 
 import time
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,11 +15,9 @@ import numpy as np
 from hardpde.fem import ngsolve, versions
 from hardpde.fem.flow import Flow, corners, locate, mesh_around, solve_flow
 from hardpde.geometry import Shape, airfoil
+from hardpde.problems.airfoil import BOX, VISCOSITY, data
 from hardpde.reference import Reference
 
-BOX = ((-2.0, -2.0), (6.0, 2.0))
-NU = 1 / 50
-DATA = Path(__file__).parents[1] / "problems" / "data" / "w1015.dat"
 WALLS = ("slip", "friction", "no-slip")
 NODES: dict[str, Any] = {"maxh": 0.077, "near": 0.004, "tip": 0.0008, "grading": 0.08}
 CLEAR = 0.005  # pressures are compared farther than this from the trailing edge, where they are singular
@@ -35,7 +32,7 @@ LEVELS: list[dict[str, Any]] = [
 @cache
 def body() -> Shape:
     """The airfoil, its wall a quintic spline fitted to the coordinates."""
-    return airfoil(DATA, "airfoil", smooth="fit")
+    return airfoil(data("w1015.dat"), smooth="fit")
 
 
 def reference(level: int = 3) -> Reference:
@@ -86,7 +83,7 @@ def solve(level: int = 2, wall: str = "slip", friction: float = 1.0) -> Flow:
     slip = {"wall": friction if wall == "friction" else 0.0}
     if wall == "no-slip":
         fixed, slip = {**fixed, "wall": (0.0, 0.0)}, {}
-    return solve_flow(mesh, NU, fixed=fixed, traction={"outlet": (-1.0, 0.0)}, slip=slip, order=order)
+    return solve_flow(mesh, VISCOSITY, fixed=fixed, traction={"outlet": (-1.0, 0.0)}, slip=slip, order=order)
 
 
 def sample(flow: Flow, x: np.ndarray, cells: np.ndarray) -> dict[str, np.ndarray]:

@@ -1,0 +1,12 @@
+"""Fixtures that several files share."""
+
+import jax
+import pytest
+
+
+@pytest.fixture(scope="module")
+def quick_compilation():
+    """For files in which almost everything runs once, so that compilation is all the time there is."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
