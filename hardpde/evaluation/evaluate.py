@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy.spatial import Delaunay
 
@@ -17,6 +19,7 @@ from hardpde.evaluation.export import write_series, write_vtu
 from hardpde.evaluation.metrics import errors
 from hardpde.evaluation.report import write_report
 from hardpde.files import replacing
+from hardpde.geometry import distances
 from hardpde.problem import Problem
 from hardpde.reference import Reference, node_weights
 
@@ -122,8 +125,6 @@ def nodes(problem: Problem, reference: Reference | None, points: int = 4000) -> 
     dim = problem.schema.dim
     if reference is not None and (reference.cells is not None or dim > 2 or (dim == 1 and problem.exact is None)):
         return reference
-    import jax
-
     times = None if problem.time is None else np.linspace(*problem.time, 11)
     cells = None
     if dim > 2:
@@ -145,8 +146,6 @@ def known(problem: Problem, x: np.ndarray, times: np.ndarray | None) -> dict[str
     """The known solution, if there is one, at nodes (n, d): shapes as in `predict_on`."""
     if problem.exact is None:
         return {}
-    import jax
-
     evaluate = jax.jit(jax.vmap(problem.exact))
     if times is None:
         return problem.masked(evaluate(x), x)
@@ -187,8 +186,6 @@ def components(solution, reference: Reference | None) -> dict[str, Drawn]:
 def plane(problem: Problem, points: int = 81) -> Reference | None:
     """Nodes in the plane of the first two axes through the middle of the domain, with triangles and the known
     solution; None where the domain has no part there."""
-    import jax
-
     low, high = (np.asarray(bound, float) for bound in problem.domain.bounds)
     first, second = (np.linspace(low[k], high[k], points) for k in range(2))
     flat = np.stack(np.meshgrid(first, second, indexing="ij"), axis=-1).reshape(-1, 2)
@@ -233,11 +230,22 @@ def _components(solution, grid: Reference) -> dict[str, Drawn]:
 def draw_domain(problem: Problem):
     """The named boundaries with their normals and collars."""
     samples = {name: boundary_points(problem, name, 4000) for name in problem.domain.boundaries}
-    collars: dict[str, float] = {}
-    for piece, width in zip(problem.layout.pieces, problem.layout.collar):
-        collars[piece.name] = min(width, collars.get(piece.name, math.inf))
+    collars = {piece.name: _collar(problem, piece.name, samples[piece.name][0]) for piece in problem.layout.pieces}
     return plots.domain_plot({name: x for name, (x, _) in samples.items()},
                              {name: n for name, (_, n) in samples.items()}, collars, problem.name)
+
+
+def _collar(problem: Problem, name: str, x: np.ndarray) -> np.ndarray:
+    """How wide the collar is at points (n, d) of a boundary, (n,): it shrinks towards sharp corners."""
+    layout = problem.layout
+    members = [k for k, piece in enumerate(layout.pieces) if piece.name == name]
+    pieces = tuple(layout.pieces[k] for k in members)
+
+    def one(y):
+        widths = layout.widths(jnp.broadcast_to(y, (len(layout.pieces), y.size)))
+        return widths[jnp.asarray(members)[jnp.argmin(distances(pieces, y))]]
+
+    return np.asarray(jax.jit(jax.vmap(one))(jnp.asarray(x)))
 
 
 def columns(history: list[dict]) -> dict[str, list]:

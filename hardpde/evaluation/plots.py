@@ -217,10 +217,10 @@ def total_steps(history: Mapping[str, Sequence]) -> tuple[np.ndarray, list[tuple
 def domain_plot(
     boundaries: Mapping[str, ArrayLike],
     normals: Mapping[str, ArrayLike] | None = None,
-    collars: Mapping[str, float] | None = None,
+    collars: Mapping[str, ArrayLike] | None = None,
     title: str = "",
 ) -> Figure:
-    """The named boundaries as stated: points (n, 2), outward normals (n, 2), the width of each collar.
+    """The named boundaries as stated: points (n, 2), outward normals (n, 2), widths of the collars, one or (n,).
 
     Every boundary has a colour and an entry in the legend; arrows show where its normals point, a faint
     line where its collar ends. Points in three dimensions are drawn as a cloud, in one as marks on a line.
@@ -234,17 +234,18 @@ def domain_plot(
     flat = {name: np.pad(points, [(0, 0), (0, 2 - dim)]) for name, points in samples.items()}
     everything = np.concatenate(list(flat.values()))
     extent = np.ptp(everything, axis=0).max() or 1.0
-    figure = _domain_figure(everything, title)
+    figure = _domain_figure(everything, title, rows=-(-len(flat) // 4))
     axis = figure.axes[0]
     for i, (name, points) in enumerate(flat.items()):
         colour = COLOURS[i % len(COLOURS)]
         width = (collars or {}).get(name)
-        label = name if width is None else f"{name} (collar {width:.2g})"
+        width = None if width is None else np.broadcast_to(np.asarray(width, float), len(points))
+        label = name if width is None else f"{name} (collar {width.max():.2g})"
         n = None if normals is None else normals.get(name)
         if n is not None:
             n = np.pad(np.asarray(n, float).reshape(len(points), -1), [(0, 0), (0, 2 - dim)])
             if width is not None:
-                inner = points - width * n
+                inner = points - width[:, None] * n
                 axis.scatter(inner[:, 0], inner[:, 1], s=2, color=colour, alpha=0.25, lw=0, zorder=1)
             some = _spread(points, 0.03 * extent)
             length = _arrow(points[some], n[some], everything, 0.045 * extent)
@@ -261,12 +262,13 @@ def domain_plot(
     return figure
 
 
-def _domain_figure(everything: np.ndarray, title: str) -> Figure:
+def _domain_figure(everything: np.ndarray, title: str, rows: int) -> Figure:
+    """Axes with room for a legend of so many rows below."""
     low, high = everything.min(axis=0), everything.max(axis=0)
     pad = 0.08 * ((high - low).max() or 1.0)
     size = np.maximum(high - low + 2 * pad, 1e-12)
     scale = min(8.0 / size[0], 7.0 / size[1])
-    figure = _figure(max(4.5, scale * size[0] + 0.6), max(2.2, scale * size[1] + 1.0))
+    figure = _figure(max(4.5, scale * size[0] + 0.6), max(2.2, scale * size[1] + 0.75 + 0.35 * rows))
     axis = figure.subplots()
     axis.set_xlim(low[0] - pad, high[0] + pad)
     axis.set_ylim(low[1] - pad, high[1] + pad)
