@@ -55,6 +55,7 @@ class Hints:
     harmonics: how many cosines and sines of a periodic coordinate the network is given.
     distances, normals: functions of the point by the name of a boundary, for method hc alone: its distance
     (all pieces of that name are one boundary then) and its outward unit normals, known off the boundary too.
+    All others are for method exact; hc draws uniform points and knows no hints, as the paper prints it.
     """
 
     inputs: Callable[[Array], Any] | None = None
