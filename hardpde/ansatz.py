@@ -315,6 +315,9 @@ class Exact:
         """What one active piece contributes: its foot, rows and weight ω, and 1 − ω without cancellation."""
         number = jnp.maximum(i, 0)
         foot, normal = self.pieces.foot(number, x)
+        # On the piece the foot is the point itself, to the last digit: the state may be steep there.
+        same = self.pieces.squared(foot[: self.schema.dim], x) == 0
+        foot = foot + jnp.where(same, jax.lax.stop_gradient(x - foot), 0.0)
         a, g = self.pieces.equations(number, foot, normal)
         space = foot[: self.schema.dim]
         width = self.layout.widths(jnp.broadcast_to(space, (len(self.layout.pieces), space.size)))[number]
