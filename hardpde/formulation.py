@@ -192,8 +192,7 @@ def residual_scale(problem: Problem) -> Callable[[Array], Array]:
     """
     schema, layout, stated, ones = problem.schema, problem.layout, problem.hints.scale, plain_scale(problem)
     if stated is not None:
-        # Factors of gradient equations are left out where there are none.
-        return lambda x: ones(x) * jnp.atleast_1d(jnp.asarray(stated(x)))[: ones(x).size]
+        return lambda x: ones(x) * jnp.asarray(stated(x))
     if not layout.initial or not layout.pieces or problem.time is None:
         return ones
     start, end = problem.time

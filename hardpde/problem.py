@@ -82,6 +82,8 @@ class Hints:
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"the hint {name} is {getattr(self, name)}; it is a fraction between 0 and 1")
         for place in self.focus:
+            if not isinstance(place, Focus):
+                raise ValueError(f"{place!r} is not a Focus; write Focus(at, inner, outer, share)")
             if not 0 < place.inner < place.outer or not 0 <= place.share <= 1:
                 raise ValueError(f"{place} needs 0 < inner < outer and a share between 0 and 1")
         if self.near + sum(place.share for place in self.focus) > 1:
@@ -162,6 +164,7 @@ class Problem:
             check_shape(self.domain)
             self._check_regions()
             self._check_residual()
+            self._check_hints()
             for condition in self.pointwise:
                 self._check_linear(condition)
             _ = self.layout, self.views
@@ -396,6 +399,22 @@ class Problem:
             raise ValueError(f"the data of {where} cannot be evaluated or does not have {f1.shape[1]} rows: "
                              f"{_first_line(error)}") from None
 
+    def _check_hints(self) -> None:
+        """Shapes of what focus and scale state."""
+        schema = self.schema
+        for place in self.hints.focus:
+            if len(place.at) != schema.dim:
+                raise ValueError(f"{place} is about a place with {len(place.at)} coordinates; {schema.dim} are needed")
+        stated = self.hints.scale
+        if stated is None:
+            return
+        jet = jnp.zeros((self.derivatives, schema.size))
+        number = jax.eval_shape(self.residuals, jnp.zeros(schema.coordinates), jnp.zeros(schema.size), jet).shape[0]
+        shape = jax.eval_shape(lambda x: jnp.asarray(stated(x)), jnp.ones(schema.coordinates)).shape
+        if shape not in ((), (1,), (number,)):
+            raise ValueError(f"the hint scale returns an array of shape {shape}; it is one number, or one for each of "
+                             f"the {number} equations")
+
     def _check_slopes(self) -> None:
         """Normal derivatives at the start of time must be those of the initial data."""
         if not self.layout.initial:
@@ -582,7 +601,16 @@ def without_gradients(problem: Problem) -> Problem:
             derivatives[gradient] = Filled(laplacian(dq[base]))
         return problem.residual(x, State(schema, values), State(schema, derivatives))
 
-    return replace(problem, fields=fields, gradients={}, residual=residual, equations=problem.equations,
+    hints, stated = problem.hints, problem.hints.scale
+    if stated is not None:  # factors of the gradients' equations go with them
+        gone = sum(int(np.prod(schema.shapes[name])) for name in gradients)
+
+        def scale(x):
+            factors = jnp.asarray(stated(x))
+            return factors[: factors.size - gone] if factors.size > 1 else factors
+
+        hints = replace(hints, scale=scale)
+    return replace(problem, hints=hints, fields=fields, gradients={}, residual=residual, equations=problem.equations,
                    conditions=[c if c.on == INITIAL or isinstance(c, Periodic) else _unfilled(c, problem)
                                for c in problem.conditions], exact=None, reference=None)
 
