@@ -26,15 +26,21 @@ class Condition:
     rhs: Callable[[Array], Any] | float | tuple[float, ...] = 0.0
     name: str = "condition"
 
-    def matrix(self, schema: Schema, x: Array, n: Array) -> tuple[Array, Array]:
-        """A (rows, columns) and g (rows,) at one point: columns of the state, then of its normal derivatives."""
+    def matrix(self, schema: Schema, x: Array, n: Array, gradients: bool = False) -> tuple[Array, Array]:
+        """A (rows, columns) and g (rows,) at one point: columns of the state, then of its normal derivatives.
+
+        gradients: columns of the state, then of all derivatives of each component, (rows, m + m d).
+        """
         m = schema.size
 
         def rows(vector):
-            gradient = vector[m:, None] * n if schema.traces else None
+            if gradients:
+                gradient = vector[m:].reshape(m, schema.dim)
+            else:
+                gradient = vector[m:, None] * n if schema.traces else None
             return jnp.atleast_1d(_flat(self.lhs(schema.state(vector[:m], gradient), x, n)))
 
-        a = jax.jacfwd(rows)(jnp.zeros(schema.columns))
+        a = jax.jacfwd(rows)(jnp.zeros(m * (1 + schema.dim) if gradients else schema.columns))
         g = jnp.broadcast_to(jnp.atleast_1d(_flat(evaluate(self.rhs, x))), a.shape[:1])
         return a, g.astype(a.dtype)
 

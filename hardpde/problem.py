@@ -165,6 +165,16 @@ class Problem:
             self._check_regions()
             self._check_residual()
             self._check_hints()
+            self.check_conditions()
+
+    @property
+    def stated(self) -> "Problem":
+        """The problem as its user stated it."""
+        return self
+
+    def check_conditions(self) -> None:
+        """Whether the conditions are linear and agree with each other, so that they can be built in."""
+        with jax.default_device(jax.local_devices(backend="cpu")[0]):
             for condition in self.pointwise:
                 self._check_linear(condition)
             _ = self.layout, self.views
@@ -582,10 +592,29 @@ class Problem:
         return jnp.concatenate([points, jnp.linspace(*self.time, len(points))[:, None]], axis=1)
 
 
-def without_gradients(problem: Problem) -> Problem:
+@dataclass(frozen=True, eq=False)
+class Unfilled(Problem):
+    """A problem whose gradient fields are filled by differentiation; made of one that was checked.
+
+    Its conditions may be more than an ansatz can build in: `check_conditions` tells.
+    """
+
+    origin: Problem | None = None
+
+    def __post_init__(self) -> None:
+        with jax.default_device(jax.local_devices(backend="cpu")[0]):
+            self._check_residual()
+
+    @property
+    def stated(self) -> Problem:
+        assert self.origin is not None
+        return self.origin
+
+
+def without_gradients(problem: Problem, hints: Hints | None = None) -> Problem:
     """The same problem with its gradient fields filled by differentiation: fewer fields, second derivatives.
 
-    The residual may read a gradient field and its divergence.
+    The residual may read a gradient field and its divergence. hints: in place of the problem's own.
     """
     schema = problem.schema
     if not schema.gradients:
@@ -601,7 +630,8 @@ def without_gradients(problem: Problem) -> Problem:
             derivatives[gradient] = Filled(laplacian(dq[base]))
         return problem.residual(x, State(schema, values), State(schema, derivatives))
 
-    hints, stated = problem.hints, problem.hints.scale
+    hints = problem.hints if hints is None else hints
+    stated = hints.scale
     if stated is not None:  # factors of the gradients' equations go with them
         gone = sum(int(np.prod(schema.shapes[name])) for name in gradients)
 
@@ -610,9 +640,11 @@ def without_gradients(problem: Problem) -> Problem:
             return factors[: factors.size - gone] if factors.size > 1 else factors
 
         hints = replace(hints, scale=scale)
-    return replace(problem, hints=hints, fields=fields, gradients={}, residual=residual, equations=problem.equations,
-                   conditions=[c if c.on == INITIAL or isinstance(c, Periodic) else _unfilled(c, problem)
-                               for c in problem.conditions], exact=None, reference=None)
+    conditions = tuple(c if c.on == INITIAL or isinstance(c, Periodic) else _unfilled(c, problem)
+                       for c in problem.conditions)
+    return Unfilled(problem.domain, fields, residual, conditions, time=problem.time, free=problem.free,
+                    equations=problem.equations, regions=problem.regions, hints=hints, name=problem.name,
+                    origin=problem)
 
 
 def _unfilled(condition: Condition, problem: Problem) -> Condition:

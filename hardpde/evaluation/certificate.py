@@ -27,24 +27,29 @@ def certify(formulation, models: list, points: int = 1000) -> list[dict]:
     states = [np.split(_traces(formulation, model, everywhere, samples), borders) for model in models]
     rows = []
     for k, (condition, (x, n)) in enumerate(zip(problem.pointwise, samples)):
-        a, g = jax.jit(jax.vmap(partial(condition.matrix, problem.schema)))(jnp.asarray(x), jnp.asarray(n))
+        rows_at = partial(condition.matrix, problem.schema, gradients=_steep(problem))
+        a, g = jax.jit(jax.vmap(rows_at))(jnp.asarray(x), jnp.asarray(n))
         residuals = [np.abs(np.einsum("nrm,nm->nr", np.asarray(a), q[k]) - np.asarray(g)) for q in states]
         worst = max(float(r.max()) if np.isfinite(r).all() else float("inf") for r in residuals)
         rows.append({"name": condition.name, "boundary": condition.on, "points": len(x), "violation": worst})
     return rows + [_periodic_row(formulation, models, period, points) for period in problem.periods]
 
 
+def _steep(problem: Problem) -> bool:
+    """Whether conditions may ask for derivatives that are not fields."""
+    return problem.schema.traces or problem.stated is not problem
+
+
 def _traces(formulation, model, x: np.ndarray, samples: list) -> np.ndarray:
-    """The state (n, m) at boundary points and, where conditions ask for them, its normal derivatives (n, 2 m)."""
+    """The state (n, m) at boundary points and, where conditions ask for them, its gradients (n, m + m d)."""
     problem: Problem = formulation.problem
-    if not problem.schema.traces:
+    if not _steep(problem):
         return formulation.predict(model, x)
-    normals = np.concatenate([n for _, n in samples])
-    on = (normals != 0).any(axis=1)  # not those of the initial condition
-    slopes = np.zeros((len(x), problem.schema.size))
+    m, d = problem.schema.size, problem.schema.dim
+    on = np.concatenate([(n != 0).any(axis=1) for _, n in samples])  # not those of the initial condition
+    slopes = np.zeros((len(x), m * d))
     if on.any():
-        jets = formulation.jet(model, x[on])
-        slopes[on] = np.einsum("nmk,nk->nm", jets[:, :, 1 : 1 + problem.schema.dim], normals[on])
+        slopes[on] = formulation.jet(model, x[on])[:, :, 1 : 1 + d].reshape(-1, m * d)
     return np.concatenate([formulation.predict(model, x), slopes], axis=1)
 
 
@@ -87,7 +92,7 @@ def boundary_points(problem: Problem, name: str, points: int) -> tuple[np.ndarra
         return x, jax.vmap(boundary.normal)(x)
 
     x, n = sample(jax.random.key(12))
-    layout = problem.layout
+    layout = problem.stated.layout
     corners, normals = [np.asarray(x)], [np.asarray(n)]
     for i, j in zip(*np.nonzero(layout.touching)):
         if layout.pieces[i].name == name:
@@ -109,7 +114,7 @@ def _points(problem: Problem, name: str, points: int) -> tuple[np.ndarray, np.nd
     if problem.time is None:
         return x, n
     start, end = problem.time
-    if problem.schema.traces:  # derivatives are taken from just after the start of time on
+    if _steep(problem):  # derivatives are taken from just after the start of time on
         start = start + EARLIEST * (end - start)
     t = np.random.default_rng(0).uniform(start, end, len(x))
     t[::10], t[5::10] = start, end

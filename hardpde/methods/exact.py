@@ -35,6 +35,7 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
         raise ValueError(f"gradients is '{gradients}'; it is 'fields' or 'derivatives'")
     if gradients == "derivatives":
         problem = without_gradients(problem)
+        problem.check_conditions()
     _check_periods(problem)
     if sampling not in ("graded", "uniform"):
         raise ValueError(f"sampling is '{sampling}'; it is 'graded' or 'uniform'")
