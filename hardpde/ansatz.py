@@ -9,7 +9,7 @@ with their derivatives, so that training differentiates networks only (`combine`
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,10 +31,11 @@ class Term(NamedTuple):
 
     A stack of k networks has matrices (k, m, o, 1 + c, n). Jets of second order have 2 + c slots. With `dual`,
     derivatives of the inputs along the normal, the matrix acts on the outputs and their normal derivatives (2 o).
+    Without a matrix the outputs are the state.
     """
 
     inputs: Array
-    matrix: Array
+    matrix: Any
     dual: Array | None = None
 
 
@@ -43,14 +44,17 @@ class Batch(NamedTuple):
     Laplacian where the problem is of second order.
 
     Points come last in every array but x. The first points have corrections: term s > 0 of the exact ansatz
-    belongs to the first points only. `penalised` are the boundary points of each penalty.
+    belongs to the first points only. `penalised` are the points of each penalty, with `data` that its rows need
+    there. `weights` are those of the terms of the loss, the equations' first; None: those that the penalties state.
     """
 
     x: Array  # (n, c)
-    offset: Array  # (m, 1 + c, n)
-    terms: tuple[Term, ...]
-    scale: Array  # (e, n) factors of the residuals
+    offset: Any  # (m, 1 + c, n)
+    terms: tuple[Any, ...]
+    scale: Any  # (e, n) factors of the residuals
     penalised: tuple["Batch", ...] = ()
+    data: Any = None
+    weights: Array | None = None
 
 
 def laplacian_over(schema: Schema, jet: Array) -> int:

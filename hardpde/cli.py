@@ -88,7 +88,7 @@ def _check(arguments: argparse.Namespace) -> dict:
 def _solve(arguments: argparse.Namespace) -> dict:
     problem, source = _problem(arguments)
     settings = make_settings(problem, arguments.method, arguments.preset, arguments.seed,
-                             dict(arguments.set), arguments.steps, arguments.stages)
+                             dict(arguments.set), arguments.steps, arguments.stages, arguments.schedule)
     folder = Path(arguments.out or f"runs/{problem.name}-{arguments.method}-{arguments.preset}-{arguments.seed}")
     check_folder(folder, arguments.force)
     make_reference(problem)

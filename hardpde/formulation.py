@@ -1,7 +1,7 @@
 """Formulations: a model, its points, and what is minimised."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
@@ -19,6 +19,10 @@ from hardpde.problem import Problem
 Model = Any  # a pytree of arrays
 
 
+# weights (1 + p,) of the terms of the loss, their gradients by term (equations first), model, batch → new weights
+Balance = Callable[[Array, Model, Model, Batch], Array]
+
+
 @dataclass(frozen=True, eq=False)
 class Formulation:
     """What a method makes of a problem.
@@ -26,7 +30,9 @@ class Formulation:
     init(key): a model. draw(key, model): points with all that is needed there, drawn where the model's residual is
     large if the method is told so. state(model, batch): the state as a jet. at(x, derivatives): the same as
     `draw` for given points. chunks: into how many parts a batch is cut on the way (on a CPU small parts stay in
-    the cache). penalties: what the loss asks for at boundary points, beside the equations.
+    the cache). penalties: what the loss asks for at boundary points, beside the equations. balance: how the weights
+    of the terms follow the training; None: they stay as they are. separable: the state at a point depends on that
+    point of the batch alone.
     """
 
     problem: Problem
@@ -39,6 +45,13 @@ class Formulation:
     dtype: Any
     chunks: int = 1
     penalties: tuple[Penalty, ...] = ()
+    balance: Balance | None = None
+    separable: bool = True
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The weights (1 + p,) of the terms of the loss as training starts: the equations, then what is penalised."""
+        return np.array([1.0, *[w for penalty in self.penalties for w in penalty.weights]], self.dtype)
 
     def residuals(self, model: Model, batch: Batch) -> Array:
         """All residuals, scaled, (e, n)."""
@@ -47,46 +60,114 @@ class Formulation:
         values = jax.vmap(self.problem.residuals, (0, 1, 2), 1)(batch.x, jet[:, 0], derivatives)
         return values * batch.scale
 
-    def penalty_rows(self, model: Model, batch: Batch) -> list[Array]:
-        """What each penalty asks to be zero, (r, places), times the root of its weight."""
-        found = []
-        for penalty, part in zip(self.penalties, batch.penalised):
-            jet = self.state(model, part)
-            jet = jet.reshape(*jet.shape[:2], penalty.points, -1)
-            x = part.x.reshape(penalty.points, -1, part.x.shape[-1])
-            rows = jax.vmap(penalty.rows, (1, 3), 1)(x, jnp.moveaxis(jet, 2, 0))
-            found.append(float(penalty.weight) ** 0.5 * rows)
-        return found
+    def penalty_rows(self, model: Model, penalty: Penalty, part: Batch) -> Array:
+        """What a penalty asks to be zero, (r, places)."""
+        jet = self.state(model, part)
+        jet = jet.reshape(*jet.shape[:2], penalty.points, -1)
+        x = part.x.reshape(penalty.points, -1, part.x.shape[-1])
+        return jax.vmap(penalty.rows, (1, 3, -1), 1)(x, jnp.moveaxis(jet, 2, 0), part.data)
 
     def residual_vector(self, model: Model, batch: Batch) -> Array:
         """Residuals and what is penalised as one vector r with loss = r·r."""
-        parts = [self.residuals(model, batch), *self.penalty_rows(model, batch)]
-        return jnp.concatenate([r.ravel() / np.sqrt(r.shape[-1]) for r in parts])
+        roots = jnp.sqrt(self._weights(batch))
+        rows = self.residuals(model, batch)
+        parts = [roots[0] * rows.ravel() / np.sqrt(rows.shape[-1])]
+        for penalty, part, where in self._parts(batch):
+            rows = self.penalty_rows(model, penalty, part)
+            rows = rows.reshape(len(rows), len(penalty.weights), -1) * roots[where, None]
+            parts.append(rows.ravel() / np.sqrt(rows.shape[-1]))
+        return jnp.concatenate(parts)
+
+    def term_losses(self, model: Model, batch: Batch) -> Array:
+        """The terms of the loss without their weights, (1 + p,): equations first, then what is penalised."""
+        found = [self.equation_loss(model, batch)[None]]
+        for penalty, part, _ in self._parts(batch):
+            rows = (self.penalty_rows(model, penalty, part) ** 2).sum(0)
+            found.append(rows.reshape(len(penalty.weights), -1).mean(1))
+        return jnp.concatenate(found)
+
+    def equation_loss(self, model: Model, batch: Batch) -> Array:
+        """The first term: the mean over the points of the sum of squared residuals."""
+        return (self.residuals(model, batch) ** 2).sum(0).mean()
 
     def loss(self, model: Model, batch: Batch) -> Array:
-        """Mean over the points of the sum of squared residuals, and the penalties."""
+        """Mean over the points of the sum of squared residuals, and the penalties, each with its weight."""
         if self.chunks == 1:
             return self._part(model, batch)
         parts = jax.lax.map(partial(self._part, model), split(batch, self.chunks))
         return parts.mean()
 
     def _part(self, model: Model, batch: Batch) -> Array:
-        total = (self.residuals(model, batch) ** 2).sum(0).mean()
-        for rows in self.penalty_rows(model, batch):
-            total = total + (rows**2).sum(0).mean()
-        return total
+        return (self._weights(batch) * self.term_losses(model, batch)).sum()
+
+    def _weights(self, batch: Batch) -> Array:
+        return jnp.asarray(self.weights) if batch.weights is None else batch.weights
+
+    def _parts(self, batch: Batch):
+        """Each penalty with its points and the slice of its weights."""
+        start = 1
+        for penalty, part in zip(self.penalties, batch.penalised):
+            yield penalty, part, slice(start, start + len(penalty.weights))
+            start += len(penalty.weights)
 
     def value_and_grad(self, model: Model, batch: Batch) -> tuple[Array, Model]:
         """The loss and its gradient, part by part."""
-        part = jax.value_and_grad(self._part)
+        return self._over_chunks(jax.value_and_grad(self._part), model, batch)
+
+    def term_gradients(self, model: Model, batch: Batch) -> tuple[Array, Model]:
+        """The terms of the loss without their weights, (1 + p,), and their gradients, (1 + p, …) on every array.
+
+        Every term has points of its own, so that all gradients together cost as much as that of their sum.
+        """
+        return self._over_chunks(self._term_gradients, model, batch)
+
+    def _term_gradients(self, model: Model, batch: Batch) -> tuple[Array, Model]:
+        found = [jax.tree.map(lambda a: a[None], jax.value_and_grad(self.equation_loss)(model, batch))]
+        for penalty, part, _ in self._parts(batch):
+            def one(term: Batch, penalty: Penalty = penalty) -> tuple[Array, Model]:
+                return jax.value_and_grad(
+                    lambda m: (self.penalty_rows(m, penalty, term) ** 2).sum(0).mean())(model)
+
+            found.append(jax.vmap(one)(_by_term(part, penalty)))
+        return jax.tree.map(lambda *parts: jnp.concatenate(parts), *found)
+
+    def term_traces(self, model: Model, batch: Batch, sample: int) -> Array:
+        """The mean over at most `sample` places of each term of the squared derivatives of its rows by all weights:
+        the trace of its neural tangent kernel over the number of places, (1 + p,)."""
+
+        def trace(rows: Callable[[Model, Batch], Array], part: Batch, places: int) -> Array:
+            def one(place: Batch) -> Array:
+                rates = jax.jacrev(lambda m: rows(m, place)[:, 0])(model)
+                return jax.tree.reduce(jnp.add, jax.tree.map(lambda a: (a**2).sum(), rates))
+
+            return jax.vmap(one)(jax.tree.map(lambda a: a[:sample], split(part, places))).mean()
+
+        found = [trace(self.residuals, batch._replace(penalised=(), weights=None), len(batch.x))[None]]
+        for penalty, part, _ in self._parts(batch):
+            rows = partial(self.penalty_rows, penalty=penalty)
+            found.append(jax.vmap(lambda term, rows=rows, n=penalty.each:
+                                  trace(lambda m, p: rows(m, part=p), term, n))(_by_term(part, penalty)))
+        return jnp.concatenate(found)
+
+    def rebalance(self, model: Model, batch: Batch) -> tuple[Array, Array, Model]:
+        """New weights of the terms, then the loss with them and its gradient."""
+        assert self.balance is not None
+        losses, gradients = self.term_gradients(model, batch)
+        weights = self.balance(self._weights(batch), gradients, model, batch)
+        gradient = jax.tree.map(lambda g: jnp.tensordot(weights, g, axes=1), gradients)
+        return weights, (weights * losses).sum(), gradient
+
+    def _over_chunks(self, part: Callable[[Model, Batch], Any], model: Model, batch: Batch) -> Any:
+        """The mean of a function over the parts of a batch, one after the other."""
         if self.chunks == 1:
             return part(model, batch)
+        parts = split(batch, self.chunks)
 
         def add(total, chunk):
             return jax.tree.map(jnp.add, total, part(model, chunk)), None
 
-        zero = (jnp.zeros((), self.dtype), jax.tree.map(jnp.zeros_like, model))
-        total, _ = jax.lax.scan(add, zero, split(batch, self.chunks))
+        first = jax.eval_shape(part, model, jax.tree.map(lambda a: a[0], parts))
+        total, _ = jax.lax.scan(add, jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), first), parts)
         return jax.tree.map(lambda a: a / self.chunks, total)
 
     def jacobian(self, model: Model, batch: Batch) -> Model:
@@ -95,6 +176,8 @@ class Formulation:
         The residuals of a point depend on the network at that point and its feet alone, so this costs e
         gradients of one point for each, not one of the whole batch for each row.
         """
+        if not self.separable:
+            return jax.jacrev(self.residual_vector)(model, batch)
         lengths = [term.inputs.shape[-1] for term in batch.terms]
         borders = sorted({0, *lengths})
         parts = []
@@ -115,23 +198,27 @@ class Formulation:
             whole = jnp.swapaxes(jnp.concatenate(rows), 0, 1)  # (e, n, *weight)
             return scale * whole.reshape(-1, *whole.shape[2:])
 
-        blocks = [jax.tree.map(stack, *parts)]
-        for penalty, part in zip(self.penalties, batch.penalised):
-            blocks.append(self._penalty_jacobian(model, penalty, part))
+        roots = jnp.sqrt(self._weights(batch))
+        blocks = [jax.tree.map(lambda a: roots[0] * a, jax.tree.map(stack, *parts))]
+        for penalty, part, where in self._parts(batch):
+            blocks.append(self._penalty_jacobian(model, penalty, part, roots[where]))
         return jax.tree.map(lambda *rows: jnp.concatenate(rows), *blocks)
 
-    def _penalty_jacobian(self, model: Model, penalty: Penalty, part: Batch) -> Model:
+    def _penalty_jacobian(self, model: Model, penalty: Penalty, part: Batch, roots: Array) -> Model:
         """The rows of `jacobian` that belong to one penalty, place by place."""
         places = split(part, len(part.x) // penalty.points)
-        alone = replace(self, penalties=(penalty,))
 
         def one(place: Batch) -> Model:
-            batch = place._replace(penalised=(place,))
-            return jax.jacrev(lambda m: alone.penalty_rows(m, batch)[0][:, 0])(model)
+            return jax.jacrev(lambda m: self.penalty_rows(m, penalty, place)[:, 0])(model)
 
         rows = jax.lax.map(one, places, batch_size=256)  # (places, r, *weight)
-        scale = 1 / np.sqrt(len(part.x) / penalty.points)
-        return jax.tree.map(lambda a: scale * jnp.swapaxes(a, 0, 1).reshape(-1, *a.shape[2:]), rows)
+        scale = jnp.repeat(roots / np.sqrt(penalty.each), len(part.x) // penalty.points // len(roots))
+
+        def stack(a: Array) -> Array:
+            a = a * scale.reshape(-1, *[1] * (a.ndim - 1))
+            return jnp.swapaxes(a, 0, 1).reshape(-1, *a.shape[2:])
+
+        return jax.tree.map(stack, rows)
 
     @cached_property
     def _jet(self):
@@ -170,9 +257,24 @@ def split(batch: Batch, parts: int) -> Batch:
         rows = rows.reshape(rows.shape[0] // parts, parts, *rows.shape[1:])
         return jnp.moveaxis(jnp.swapaxes(rows, 0, 1), 1, axis)
 
-    offset, terms, scale = jax.tree.map(cut, (batch.offset, batch.terms, batch.scale))
+    offset, terms, scale, data = jax.tree.map(cut, (batch.offset, batch.terms, batch.scale, batch.data))
+    weights = None if batch.weights is None else jnp.broadcast_to(batch.weights, (parts, *batch.weights.shape))
     return Batch(cut(batch.x, 0 - batch.x.ndim), offset, terms, scale,
-                 tuple(split(part, parts) for part in batch.penalised))
+                 tuple(split(part, parts) for part in batch.penalised), data, weights)
+
+
+def _by_term(part: Batch, penalty: Penalty) -> Batch:
+    """The points of a penalty cut by terms, (terms, …) on every array."""
+    terms = len(penalty.weights)
+
+    def cut(array: Array, axis: int = -1, points: int = penalty.points) -> Array:
+        rows = jnp.moveaxis(array, axis, 0)
+        rows = jnp.moveaxis(rows.reshape(points, terms, -1, *rows.shape[1:]), 1, 0)
+        return jnp.moveaxis(rows.reshape(terms, -1, *rows.shape[3:]), 1, axis)
+
+    offset, inputs, scale = jax.tree.map(cut, (part.offset, part.terms, part.scale))
+    data = jax.tree.map(lambda a: cut(a, points=1), part.data)
+    return Batch(cut(part.x, 0 - part.x.ndim), offset, inputs, scale, (), data)
 
 
 def plain_scale(problem: Problem) -> Callable[[Array], Array]:

@@ -1,38 +1,123 @@
 """Penalties: conditions that are asked for by the loss, where no ansatz builds them in."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
+from hardpde.conditions import INITIAL, Condition
+from hardpde.geometry import Boundary, Piece
 from hardpde.problem import Problem
-from hardpde.sampling import paired
+from hardpde.sampling import on_pieces, paired
 
 SPARSE = 16  # points inside the domain for each place that is penalised
 
 
 @dataclass(frozen=True, eq=False)
 class Penalty:
-    """weight × mean over places of Σ rows². A place is one point, or a few points whose states are compared.
+    """A few terms of the loss: each is its weight × the mean over its places of Σ rows².
 
-    draw(key, n): n places (k, n, c) of k points each. rows(x, jet): what should be zero at one place, (r,), from
-    its points (k, c) and the jets of the state there (k, m, slots).
+    A place is one point, or a few points whose states are compared. draw(key): places (k, n, c) of k points each,
+    term by term, and what the rows need to know there, with places last. rows(x, jet, data): what should be zero at
+    one place, (r,), from its points (k, c) and the jets of the state there (k, m, slots).
     """
 
-    draw: Callable[[Array, int], Array]
-    rows: Callable[[Array, Array], Array]
-    weight: float
-    places: int
+    draw: Callable[[Array], tuple[Array, Any]]
+    rows: Callable[[Array, Array, Any], Array]
+    weights: tuple[float, ...]  # one for each term
+    each: int  # places of a term
     points: int = 1  # k
 
 
-def periodic_penalties(problem: Problem, points: int, chunks: int, default: float | None = None) -> tuple[Penalty, ...]:
-    """The soft periodic conditions; with a default weight, also those that are stated without one."""
+def periodic_penalties(problem: Problem, points: int, chunks: int, default: float | None = None,
+                       each: int | None = None) -> tuple[Penalty, ...]:
+    """The soft periodic conditions; with a default weight, also those that are stated without one.
+
+    each: how many places; a share of the points unless stated.
+    """
     found = []
-    places = max(1, round(points / SPARSE / chunks)) * chunks  # every part of a batch gets as many
+    places = _share(points / SPARSE if each is None else each, chunks)
     for period in problem.periods:
         weight = default if period.hard else period.condition.soft
         if weight is not None:
-            found.append(Penalty(partial(paired, problem, period), period.rows, weight, places, 2))
+            found.append(Penalty(lambda key, p=period: (paired(problem, p, key, places), None),  # type: ignore[misc]
+                                 lambda x, jet, data, p=period: p.rows(x, jet),  # type: ignore[misc]
+                                 (weight,), places, 2))
     return tuple(found)
+
+
+def condition_penalties(problem: Problem, boundary: int, initial: int, chunks: int) -> tuple[Penalty, ...]:
+    """All conditions at points: one term for each condition on each connected boundary, and for each initial one.
+
+    boundary: places on all boundaries, shared evenly between the terms, so that a small hole counts as much as the
+    outer box; initial: places at the start of time, for each initial condition.
+    """
+    edges = [(condition, pieces) for condition in problem.pointwise if condition.on != INITIAL
+             for pieces in bodies(problem.domain.boundaries[condition.on])]
+    starts = [condition for condition in problem.pointwise if condition.on == INITIAL]
+    found = []
+    if edges:
+        each = _share(boundary / len(edges), chunks)
+
+        def on_edges(key: Array) -> tuple[Array, Any]:
+            x, n = on_pieces(problem, tuple(pieces for _, pieces in edges), key, each)
+            return x[None], equations(problem, [condition for condition, _ in edges], x, n)
+
+        found.append(Penalty(on_edges, mismatch, (1.0,) * len(edges), each))
+    if starts:
+        many = _share(initial, chunks)
+
+        def at_start(key: Array) -> tuple[Array, Any]:
+            x = problem.boundaries[INITIAL].sample(key, many * len(starts))
+            return x[None], equations(problem, starts, x, jnp.zeros((len(x), problem.schema.dim)))
+
+        found.append(Penalty(at_start, mismatch, (1.0,) * len(starts), many))
+    return tuple(found)
+
+
+def bodies(boundary: Boundary) -> list[tuple[Piece, ...]]:
+    """The pieces of a boundary, those of one body together."""
+    found: dict[int, tuple[Piece, ...]] = {}
+    for piece in boundary.pieces:
+        found[piece.body] = (*found.get(piece.body, ()), piece)
+    return list(found.values())
+
+
+def equations(problem: Problem, conditions: Sequence[Condition], x: Array, n: Array) -> tuple[Array, Array]:
+    """The rows A (r, columns, n) and g (r, n) of conditions at points (n, c) with normals, as many for each."""
+    each = len(x) // len(conditions)
+    parts = []
+    for k, condition in _runs(conditions):
+        where = slice(k.start * each, k.stop * each)
+        parts.append(jax.vmap(lambda x, n, c=condition: c.matrix(problem.schema, x, n, gradients=True),
+                              out_axes=-1)(x[where], n[where]))
+    most = max(len(a) for a, _ in parts)
+    padded = [(jnp.pad(a, ((0, most - len(a)), (0, 0), (0, 0))), jnp.pad(g, ((0, most - len(g)), (0, 0))))
+              for a, g in parts]
+    a, g = zip(*padded)
+    return jnp.concatenate(a, axis=-1), jnp.concatenate(g, axis=-1)
+
+
+def mismatch(x: Array, jet: Array, data: tuple[Array, Array]) -> Array:
+    """A z − g at one point, with z the state and its derivatives in space."""
+    a, g = data
+    columns = a.shape[-1]
+    m = jet.shape[1]
+    z = jnp.concatenate([jet[0, :, 0], jet[0, :, 1 : columns // m].ravel()])
+    # Sums of products, not tiny matrix products: this fuses.
+    return (a * z).sum(-1) - g
+
+
+def _runs(conditions: Sequence[Condition]) -> list[tuple[slice, Condition]]:
+    """Where the same condition follows itself."""
+    starts = [k for k, c in enumerate(conditions) if k == 0 or c is not conditions[k - 1]]
+    return [(slice(a, b), conditions[a]) for a, b in zip(starts, [*starts[1:], len(conditions)])]
+
+
+def _share(places: float, chunks: int) -> int:
+    """A number of places that suits the chunks: every part of a batch gets as many."""
+    return int(max(1, np.ceil(places / chunks - 1e-9))) * chunks

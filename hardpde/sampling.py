@@ -5,6 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from hardpde.geometry import Piece
+from hardpde.geometry.sampling import allocate, check_survival, redraw_until
 from hardpde.geometry.stacking import place
 from hardpde.problem import Focus, Period, Problem
 
@@ -45,6 +47,35 @@ def paired(problem: Problem, period: Period, key: Array, n: int) -> Array:
     if problem.time is not None:
         x = jnp.concatenate([x, _times(problem, jax.random.uniform(time, (n, 1)))], axis=1)
     return jnp.stack(period.pair(x))
+
+
+def on_pieces(problem: Problem, parts: tuple[tuple[Piece, ...], ...], key: Array, each: int) -> tuple[Array, Array]:
+    """`each` points on every part of the boundary, one part after the other, and their normals: (n, c), (n, d).
+
+    They are uniform on what the domain leaves of the pieces, and in time.
+    """
+    shape, dim = problem.domain, problem.schema.dim
+    share, place_key, time = jax.random.split(key, 3)
+    alive, whole = dict(zip(shape.pieces, shape.survival)), dict(zip(shape.pieces, shape.whole))
+    pieces = tuple(piece for part in parts for piece in part)
+    first = np.cumsum([0, *map(len, parts)])
+    which = jnp.concatenate([
+        start + allocate(k, each, np.array([piece.measure * alive.get(piece, 1.0) for piece in part]))
+        for part, start, k in zip(parts, first, jax.random.split(share, len(parts)))])
+    body = jnp.asarray([piece.body for piece in pieces])[which]
+
+    def draw(key: Array) -> tuple[Array, Array]:
+        x, n = place(pieces, which, jax.random.uniform(key, (len(which), dim)))
+        return jnp.concatenate([x, n], axis=1), check_survival(shape, x, n, body)
+
+    if all(whole.get(piece, False) for piece in pieces):
+        x, n = place(pieces, which, jax.random.uniform(place_key, (len(which), dim)))
+    else:
+        both = redraw_until(place_key, draw)
+        x, n = both[:, :dim], both[:, dim:]
+    if problem.time is None:
+        return x, n
+    return jnp.concatenate([x, _times(problem, jax.random.uniform(time, (len(x), 1)))], axis=1), n
 
 
 def _times(problem: Problem, tau: Array) -> Array:

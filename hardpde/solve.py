@@ -17,7 +17,7 @@ from hardpde.methods import METHODS
 from hardpde.networks import count
 from hardpde.presets import make_stages, preset, with_steps
 from hardpde.problem import Problem
-from hardpde.training import CHECKPOINT_SECONDS, Training, fit
+from hardpde.training import CHECKPOINT_SECONDS, Training, fit, fit_all
 
 MOST_DENSE = 30_000  # weights for which a dense inverse Hessian is kept
 
@@ -107,33 +107,36 @@ class Solution:
 
 def solve(problem: Problem, method: str = "exact", preset: str = "quick", seed: int = 0, *,
           options: dict[str, Any] | None = None, stages: list[dict[str, Any]] | None = None,
-          steps: list[int] | None = None, report: Callable[[dict], None] = lambda record: None) -> Solution:
+          steps: list[int] | None = None, schedule: str = "fair",
+          report: Callable[[dict], None] = lambda record: None) -> Solution:
     """Solve a problem as a preset says.
 
     `options` overrides settings of the method, e.g. {"width": 64}; `stages` replaces the preset's, e.g.
     [{"optimiser": "adam", "steps": 500}, {"optimiser": "levenberg_marquardt", "steps": 200, "redraw": 50}];
-    `steps` changes the number of steps of each stage.
+    `steps` changes the number of steps of each stage; `schedule` "as-published" keeps Adam's rate constant for the
+    paper's baselines, as in the code behind its tables.
     """
-    settings = make_settings(problem, method, preset, seed, options, steps, stages)
+    settings = make_settings(problem, method, preset, seed, options, steps, stages, schedule)
     return run(problem, settings, report=report)
 
 
 def make_settings(problem: Problem, method: str, preset_name: str, seed: int,
                   options: dict[str, Any] | None = None, steps: list[int] | None = None,
-                  stages: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+                  stages: list[dict[str, Any]] | None = None, schedule: str = "fair") -> dict[str, Any]:
     """All settings of a run as plain data: with the problem, they determine the result."""
     if method not in METHODS:
         raise ValueError(f"there is no method '{method}'; the methods are {', '.join(METHODS)}")
     if not 0 <= seed < 2**32:
         raise ValueError(f"the seed is {seed}; it is a whole number from 0 to 2^32 − 1")
-    settings = preset(problem.name, method, preset_name)
+    settings = preset(problem.name, method, preset_name, schedule)
     settings["method"] |= options or {}
     if stages is not None:
         make_stages(stages)
         settings["stages"] = stages
     if steps is not None:
         settings = with_steps(settings, steps)
-    return {"problem": problem.name, "method_name": method, "preset": preset_name, "seed": seed, **settings}
+    return {"problem": problem.name, "method_name": method, "preset": preset_name, "schedule": schedule, "seed": seed,
+            **settings}
 
 
 def make_formulation(problem: Problem, settings: dict[str, Any]) -> Formulation:
@@ -190,6 +193,16 @@ def run(problem: Problem, settings: dict[str, Any], *, checkpoint: Path | None =
     training = fit(formulation, stages, jax.random.key(settings["seed"]), path=checkpoint, resume=resume,
                    report=report, every=every)
     return Solution(problem, formulation, settings, training)
+
+
+def run_seeds(problem: Problem, settings: dict[str, Any], seeds: list[int], *, formulation: Formulation | None = None,
+              report: Callable[[dict], None] = lambda record: None) -> list[Solution]:
+    """Train as the settings say with every seed, all at once; each takes the steps it would take alone."""
+    formulation = formulation or make_formulation(problem, settings)
+    keys = jax.numpy.stack([jax.random.key(seed) for seed in seeds])
+    trainings = fit_all(formulation, make_stages(settings["stages"]), keys, report=report)
+    return [Solution(problem, formulation, {**settings, "seed": seed}, training)
+            for seed, training in zip(seeds, trainings)]
 
 
 def fingerprint(problem: Problem) -> str:

@@ -102,7 +102,7 @@ def test_soft_periodicity_is_in_the_loss(make, method):
 
     @jax.jit
     def everything(m, batch):
-        (rows,) = formulation.penalty_rows(m, batch)
+        rows = formulation.penalty_rows(m, formulation.penalties[0], batch.penalised[0])
         plain = (formulation.residuals(m, batch) ** 2).sum(0).mean()
         return (rows, plain, formulation.loss(m, batch), formulation.value_and_grad(m, batch)[0],
                 formulation.residual_vector(m, batch), formulation.state(m, batch.penalised[0]),

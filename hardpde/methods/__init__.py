@@ -2,7 +2,11 @@
 
 from hardpde.methods.exact import exact
 from hardpde.methods.hc import hc
+from hardpde.methods.pinn import pinn
+from hardpde.methods.pinn_la import pinn_la
+from hardpde.methods.pinn_la2 import pinn_la2
+from hardpde.methods.pinn_ntk import pinn_ntk
 
-METHODS = {"exact": exact, "hc": hc}
+METHODS = {"exact": exact, "hc": hc, "pinn": pinn, "pinn-la": pinn_la, "pinn-la2": pinn_la2, "pinn-ntk": pinn_ntk}
 
-__all__ = ["METHODS", "exact", "hc"]
+__all__ = ["METHODS", "exact", "hc", "pinn", "pinn_la", "pinn_la2", "pinn_ntk"]

@@ -112,8 +112,8 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
 
     @partial(jax.jit, static_argnums=1)
     def _penalised(key: Array, k: int) -> Batch:
-        x = penalties[k].draw(key, penalties[k].places)
-        return cast(_anywhere(x.reshape(-1, x.shape[-1]), reached[k], True), dtype)
+        x, data = penalties[k].draw(key)
+        return cast(_anywhere(x.reshape(-1, x.shape[-1]), reached[k], True)._replace(data=data), dtype)
 
     @jax.jit
     def _most(x: Array) -> Array:
@@ -128,8 +128,9 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
         return max(int(on_cpu(_most, x)), min(len(problem.layout.pieces), 1))
 
     # Found from many points, once: a draw has fixed shapes.
-    trials = [penalty.draw(jax.random.key(11), 2000) for penalty in penalties]
-    reached = [slots(x.reshape(-1, x.shape[-1])) for x in trials]
+    keys = jax.random.split(jax.random.key(11), 16)
+    reached = [slots(jax.vmap(lambda k, p=penalty: p.draw(k)[0])(keys).reshape(-1, problem.schema.coordinates))
+               for penalty in penalties]
     formulation = Formulation(problem, init, draw, draw, state, at, total, jnp.dtype(dtype), chunks, penalties)
     return formulation
 

@@ -56,8 +56,8 @@ def hc(problem: Problem, *, main: Sequence[int] = (50, 50, 50, 50), sub: Sequenc
     @jax.jit
     def _draw(key: Array) -> Batch:
         inside = assemble(uniform(problem, key, points), True)
-        edges = [penalty.draw(jax.random.fold_in(key, k + 1), penalty.places) for k, penalty in enumerate(penalties)]
-        penalised = tuple(assemble(x.reshape(-1, x.shape[-1]), True) for x in edges)
+        edges = [penalty.draw(jax.random.fold_in(key, k + 1)) for k, penalty in enumerate(penalties)]
+        penalised = tuple(assemble(x.reshape(-1, x.shape[-1]), True)._replace(data=data) for x, data in edges)
         return cast(inside._replace(penalised=penalised), dtype)
 
     def draw(key: Array, model=None) -> Batch:

@@ -24,6 +24,7 @@ class Stage:
     """How the loss is minimised for a while: an optax transformation, steps, when points are redrawn.
 
     redraw: new points every so many steps; 0 keeps the points of the stage. block: steps between two reports.
+    reweigh: whether the weights of the terms of the loss may change, where a method has a rule for them.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Stage:
     steps: int
     redraw: int = 0
     block: int = 50
+    reweigh: bool = False
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.redraw < 0 or self.block < 1:
@@ -69,111 +71,189 @@ def fit(formulation, stages: list[Stage], key: jax.Array, *, path: Path | None =
     Everything random follows from `key` and the number of the step, so that a resumed run on the same machine
     takes the very same steps.
     """
+    return fit_all(formulation, stages, key[None], path=path, resume=resume, report=report, every=every)[0]
+
+
+def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | None = None, resume: bool = False,
+            report: Callable[[dict], None] = lambda record: None, every: float = CHECKPOINT_SECONDS) -> list[Training]:
+    """Train as many models as there are keys, side by side: each takes the steps it would take alone.
+
+    All arrays have the models along their first axis. A model whose stage has ended waits for the others.
+    """
     began = time.perf_counter()
-    init_key, held_key, stage_key = jax.random.split(key, 3)
-    held_out = formulation.draw_held_out(held_key)
-    training = Training(jax.jit(formulation.init)(init_key))
-    loss = jax.jit(formulation.loss)
-    start_stage, resumed = 0, None
+    many = len(keys)
+    lift = jax.vmap if many > 1 else _alone
+    init_keys, held_keys, stage_keys = jnp.moveaxis(jax.vmap(lambda key: jax.random.split(key, 3))(keys), 1, 0)
+    held_out = _stacked([formulation.draw_held_out(key) for key in held_keys])
+    model = jax.jit(lift(formulation.init))(init_keys)
+    weights = jnp.broadcast_to(jnp.asarray(formulation.weights), (many, len(formulation.weights)))
+    trainings = [Training(None) for _ in range(many)]
+    loss = jax.jit(lift(formulation.loss))
+    flat = jax.jit(lift(lambda model: ravel_pytree(model)[0]))
+    unflat = ravel_pytree(jax.tree.map(lambda a: a[0], model))[1]
+    start_stage, resumed, offset = 0, None, 0.0
     if resume and path is not None and path.exists():
-        resumed = checkpoint.read_meta(path, ("stage", "step", "history", "endings", "seconds", "first_step"))
+        resumed = checkpoint.read_meta(path, ("stage", "step", "ended", "trainings"))
         start_stage = resumed["stage"]
-        if start_stage >= len(stages):
-            raise ValueError(f"'{path}' belongs to a run with more stages; start the run again")
-        training.history, training.endings = resumed["history"], resumed["endings"]
-        training.seconds, training.first_step = resumed["seconds"], resumed["first_step"]
-    offset, saved = training.seconds, time.perf_counter()
+        if start_stage >= len(stages) or len(resumed["trainings"]) != many:
+            raise ValueError(f"'{path}' belongs to a run with other stages; start the run again")
+        trainings = [Training(None, **found) for found in resumed["trainings"]]
+        offset = trainings[0].seconds
+    saved = time.perf_counter()
 
     for number in range(start_stage, len(stages)):
         stage = stages[number]
-        keys = jax.random.fold_in(stage_key, number)
-        blocks = cache(partial(_block, formulation, stage))  # the last block of a stage may be shorter
-        state = jax.jit(stage.optimiser.init)(training.model)
-        step, batch, good = 0, (), ravel_pytree(training.model)[0]
+        stage_key = jax.vmap(jax.random.fold_in, (0, None))(stage_keys, number)
+        blocks = cache(partial(_block, formulation, stage, lift))  # the last block of a stage may be shorter
+        state = jax.jit(lift(stage.optimiser.init))(model)
+        step, batch, good = 0, (), flat(model)
+        steps, endings = np.zeros(many, int), [""] * many
         if not stage.periods:
-            batch = formulation.draw(jax.random.fold_in(keys, 0), training.model)
+            batch = _draw(formulation, stage_key, 0, model)
         if resumed is not None:
-            tree = checkpoint.load(path, (training.model, state, batch, good))  # type: ignore[arg-type]
-            (training.model, state, batch, good), step, resumed = tree, resumed["step"], None
-        ending = ""
-        while step < stage.steps and not ending:
+            tree = checkpoint.load(path, (model, weights, state, batch, good))  # type: ignore[arg-type]
+            (model, weights, state, batch, good), step = tree, resumed["step"]
+            steps, endings, resumed = np.array(resumed["ended"]["steps"]), resumed["ended"]["why"], None
+        while step < stage.steps and not all(endings):
             fresh = step == 0
             if not stage.periods and stage.redraw and step and step % stage.redraw == 0:
-                batch = formulation.draw(jax.random.fold_in(keys, step), training.model)
+                batch = _draw(formulation, stage_key, step, model)
                 fresh = True
-            training.model, state, losses, visited, code = blocks(min(stage.length, stage.steps - step))(
-                training.model, state, batch, jax.random.fold_in(keys, step), jnp.asarray(fresh))
-            losses = np.asarray(losses)
+            length = min(stage.length, stage.steps - step)
+            before = model
+            model, weights, state, losses, visited, codes = blocks(length)(
+                model, weights, state, batch, jax.vmap(jax.random.fold_in, (0, None))(stage_key, step),
+                jnp.full(many, fresh))
+            losses, codes = np.asarray(losses), np.asarray(codes)
             finite = np.isfinite(losses)
-            count = len(losses) if finite.all() else int(np.argmin(finite))
-            step += count
-            if count:
-                good = visited[count - 1]
-            if count < len(losses):
-                training.model = ravel_pytree(training.model)[1](good)
-                ending = f"the loss was not finite at step {step + 1}; the last good weights were kept"
-            elif int(code) == STALLED and stage.redraw and not stage.periods:
-                step = min((step // stage.redraw + 1) * stage.redraw, stage.steps)  # on to new points at once
-                ending = describe_status(STALLED) if step == stage.steps else ""
-            elif int(code):
-                ending = describe_status(int(code))
-            training.seconds = offset + time.perf_counter() - began
-            training.first_step = training.first_step or training.seconds
-            last = float(losses[count - 1]) if count else float("nan")
-            record = {"stage": stage.name, "step": step, "steps": stage.steps, "loss": last,
-                      "held_out": float(loss(training.model, held_out)), "seconds": training.seconds}
-            training.history.append(record)
-            report(record)
-            if path is not None and time.perf_counter() - saved > every and not ending:
-                _save(path, training, number, step, (training.model, state, batch, good))
+            counts = np.where(finite.all(1), length, np.argmin(finite, axis=1))
+            if waiting := [bool(ending) for ending in endings]:
+                model = _where(np.array(waiting), before, model) if any(waiting) else model
+            jump = False
+            for k in range(many):
+                if endings[k]:
+                    continue
+                steps[k] = step + counts[k]
+                if counts[k]:
+                    good = good.at[k].set(visited[k, counts[k] - 1])
+                if counts[k] < length:
+                    model = _set(model, k, unflat(good[k]))
+                    endings[k] = f"the loss was not finite at step {steps[k] + 1}; the last good weights were kept"
+                elif codes[k] and not (codes[k] == STALLED and stage.redraw and not stage.periods):
+                    endings[k] = describe_status(int(codes[k]))
+            running = [k for k in range(many) if not endings[k]]
+            step += length
+            if running and all(codes[k] == STALLED for k in running):  # on to new points at once
+                jump = True
+                step = min(((step - 1) // stage.redraw + 1) * stage.redraw, stage.steps)
+            for k in running:
+                steps[k] = step
+                if jump and step == stage.steps:
+                    endings[k] = describe_status(STALLED)
+            seconds = offset + time.perf_counter() - began
+            held = np.asarray(loss(model, held_out))
+            for k, training in enumerate(trainings):
+                training.seconds = seconds
+                training.first_step = training.first_step or seconds
+                last = float(losses[k, counts[k] - 1]) if counts[k] else float("nan")
+                training.history.append({"stage": stage.name, "step": int(steps[k]), "steps": stage.steps,
+                                         "loss": last, "held_out": float(held[k]), "seconds": seconds})
+            report(_middle(trainings))
+            if path is not None and time.perf_counter() - saved > every and not all(endings):
+                _save(path, trainings, number, step, {"steps": steps.tolist(), "why": endings},
+                      (model, weights, state, batch, good))
                 saved = time.perf_counter()
-        if not np.isfinite(training.history[-1]["held_out"]) and np.isfinite(np.asarray(good)).all():
-            training.model = ravel_pytree(training.model)[1](good)
-        training.endings.append({"stage": stage.name, "steps": step,
-                                 "why": ending or f"all {stage.steps} steps were taken"})
-    training.seconds = offset + time.perf_counter() - began
-    return training
+        for k, training in enumerate(trainings):
+            if not np.isfinite(training.history[-1]["held_out"]) and np.isfinite(np.asarray(good[k])).all():
+                model = _set(model, k, unflat(good[k]))
+            training.endings.append({"stage": stage.name, "steps": int(steps[k]),
+                                     "why": endings[k] or f"all {stage.steps} steps were taken"})
+    for k, training in enumerate(trainings):
+        training.model = jax.tree.map(lambda a, k=k: a[k], model)
+        training.seconds = offset + time.perf_counter() - began
+    return trainings
 
 
-def _save(path: Path, training: Training, stage: int, step: int, tree: Any) -> None:
-    checkpoint.save(path, tree, {
-        "stage": stage, "step": step, "history": training.history, "endings": training.endings,
-        "seconds": training.seconds, "first_step": training.first_step})
+def _alone(function: Callable) -> Callable:
+    """What `jax.vmap` does, for a first axis of length one: the function is compiled as it is."""
+
+    def lifted(*arguments):
+        result = function(*jax.tree.map(lambda a: a[0], arguments))
+        return jax.tree.map(lambda a: jnp.asarray(a)[None], result)
+
+    return lifted
 
 
-def _block(formulation, stage: Stage, length: int):
-    """A compiled block: (model, state, batch, key, fresh) → model, state, losses, weights visited, status."""
+def _stacked(trees: list) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
-    def take(model, state, batch, fresh, length):
+
+def _draw(formulation, keys: jax.Array, step: int, model: Any) -> Any:
+    return _stacked([formulation.draw(jax.random.fold_in(key, step), jax.tree.map(lambda a, k=k: a[k], model))
+                     for k, key in enumerate(keys)])
+
+
+def _where(mask: np.ndarray, yes: Any, no: Any) -> Any:
+    """Of each model the one or the other, (models,)."""
+    return jax.tree.map(lambda a, b: jnp.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b), yes, no)
+
+
+def _set(model: Any, k: int, one: Any) -> Any:
+    return jax.tree.map(lambda a, b: a.at[k].set(b), model, one)
+
+
+def _middle(trainings: list[Training]) -> dict:
+    """The last record of the model whose held-out loss is in the middle."""
+    records = [training.history[-1] for training in trainings]
+    return sorted(records, key=lambda record: (np.isnan(record["held_out"]), record["held_out"]))[len(records) // 2]
+
+
+def _save(path: Path, trainings: list[Training], stage: int, step: int, ended: dict, tree: Any) -> None:
+    keys = ("history", "endings", "seconds", "first_step")
+    checkpoint.save(path, tree, {"stage": stage, "step": step, "ended": ended, "trainings": [
+        {key: getattr(training, key) for key in keys} for training in trainings]})
+
+
+def _block(formulation, stage: Stage, lift, length: int):
+    """A compiled block: (model, weights, state, batch, key, fresh) → model, weights, state, losses, weights visited,
+    status; all of them with the models along their first axis."""
+    weighing = stage.reweigh and formulation.balance is not None
+
+    def take(model, weights, state, batch, fresh, length):
         def step(carry, _):
-            model, state, fresh = carry
-            value, gradient = formulation.value_and_grad(model, batch)
+            model, weights, state, fresh = carry
+            here = batch._replace(weights=weights)
+            if weighing:
+                weights, value, gradient = formulation.rebalance(model, here)
+                here = batch._replace(weights=weights)
+            else:
+                value, gradient = formulation.value_and_grad(model, here)
             updates, state = stage.optimiser.update(
                 gradient, state, model, value=value, fresh=fresh,
-                value_fn=lambda m: formulation.loss(m, batch),
-                residual_fn=lambda m: formulation.residual_vector(m, batch),
-                jacobian_fn=lambda m: formulation.jacobian(m, batch))
-            return (optax.apply_updates(model, updates), state, jnp.asarray(False)), (
+                value_fn=lambda m: formulation.loss(m, here),
+                residual_fn=lambda m: formulation.residual_vector(m, here),
+                jacobian_fn=lambda m: formulation.jacobian(m, here))
+            return (optax.apply_updates(model, updates), weights, state, jnp.asarray(False)), (
                 value, ravel_pytree(model)[0])
 
-        (model, state, _), (losses, visited) = jax.lax.scan(step, (model, state, fresh), length=length)
-        return model, state, losses, visited
+        (model, weights, state, _), (losses, visited) = jax.lax.scan(
+            step, (model, weights, state, fresh), length=length)
+        return model, weights, state, losses, visited
 
-    # The state is given up to the result: it may hold a large matrix that must not exist twice.
-    @partial(jax.jit, donate_argnums=1)
-    def block(model, state, batch, key, fresh):
+    def block(model, weights, state, batch, key, fresh):
         if not stage.periods:
-            model, state, losses, visited = take(model, state, batch, fresh, length)
-            return model, state, losses, visited, status(state)
+            model, weights, state, losses, visited = take(model, weights, state, batch, fresh, length)
+            return model, weights, state, losses, visited, status(state)
 
         def period(carry, key):
-            model, state = carry
-            model, state, losses, visited = take(
-                model, state, formulation.draw(key, model), jnp.asarray(True), stage.redraw)
-            return (model, state), (losses, visited)
+            model, weights, state = carry
+            model, weights, state, losses, visited = take(
+                model, weights, state, formulation.draw(key, model), jnp.asarray(True), stage.redraw)
+            return (model, weights, state), (losses, visited)
 
         keys = jax.random.split(key, length // stage.redraw)
-        (model, state), (losses, visited) = jax.lax.scan(period, (model, state), keys)
-        return model, state, losses.ravel(), visited.reshape(-1, visited.shape[-1]), status(state)
+        (model, weights, state), (losses, visited) = jax.lax.scan(period, (model, weights, state), keys)
+        return model, weights, state, losses.ravel(), visited.reshape(-1, visited.shape[-1]), status(state)
 
-    return block
+    # The state is given up to the result: it may hold a large matrix that must not exist twice.
+    return jax.jit(lift(block), donate_argnums=2)

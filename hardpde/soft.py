@@ -1,0 +1,85 @@
+"""Formulations whose conditions are asked for by the loss: the network is the state, as it is."""
+
+from collections.abc import Callable
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from hardpde.ansatz import Batch, Term, laplacian_over
+from hardpde.formulation import Balance, Formulation, Model, cast, default_chunks, plain_scale
+from hardpde.networks import mlp
+from hardpde.penalties import condition_penalties, periodic_penalties
+from hardpde.problem import Hints, Problem, without_gradients
+from hardpde.sampling import uniform
+
+ON_CPU = 256  # points of a part of a batch
+
+
+def filled(problem: Problem, gradients: str) -> Problem:
+    """The problem as such methods see it: gradient fields are derivatives of the network, or outputs of it."""
+    if gradients not in ("derivatives", "fields"):
+        raise ValueError(f"gradients is '{gradients}'; it is 'derivatives' or 'fields'")
+    return without_gradients(problem, Hints()) if gradients == "derivatives" else problem
+
+
+def plain_network(problem: Problem, layers, dtype: str) -> Callable[[Array], Model]:
+    """One network from the coordinates, as they are, to the state."""
+    sizes = [problem.schema.coordinates, *layers, problem.schema.size]
+    return lambda key: mlp(key, sizes, jnp.dtype(dtype))
+
+
+def soft(problem: Problem, init: Callable[[Array], Model], *, points: int, boundary: int, initial: int, dtype: str,
+         chunk: int | None, balance: Balance | None = None) -> Formulation:
+    """The loss is the mean squared residual and, for every condition on every connected boundary, its mean square.
+
+    init(key) makes a model with a method `jet`. points, boundary, initial: how many points in the domain, on the
+    boundaries and at the start of time, all uniform. balance: how the weights of the terms follow the training.
+    """
+    schema = problem.schema
+    chunks = default_chunks(points, chunk, ON_CPU)
+    points = max(1, round(points / chunks)) * chunks
+    second = schema.dim if problem.order == 2 else 0
+    scale = plain_scale(problem)
+    penalties = (*condition_penalties(problem, boundary, initial, chunks),
+                 *periodic_penalties(problem, points, chunks, default=1.0, each=boundary))
+
+    def state(model: Model, batch: Batch) -> Array:
+        inputs = batch.terms[0].inputs
+        return model.jet(inputs, laplacian_over(schema, inputs))
+
+    @jax.jit
+    def _draw(key: Array) -> Batch:
+        x = uniform(problem, key, points)
+        parts = []
+        for k, penalty in enumerate(penalties):
+            y, data = penalty.draw(jax.random.fold_in(key, k + 1))
+            y = y.reshape(-1, schema.coordinates)
+            parts.append(Batch(y, None, (Term(coordinates(y, True, 0), None),), None, (), data))
+        return cast(Batch(x, None, (Term(coordinates(x, True, second), None),), jax.vmap(scale, out_axes=1)(x),
+                          tuple(parts)), dtype)
+
+    def draw(key: Array, model: Model | None = None) -> Batch:
+        return _draw(key)
+
+    @partial(jax.jit, static_argnums=1)
+    def _at(x: Array, derivatives: bool) -> Batch:
+        inputs = coordinates(x, derivatives, second)
+        return Batch(x, None, (Term(inputs, None),), jax.vmap(scale, out_axes=1)(x))
+
+    def at(x: np.ndarray, derivatives: bool = False) -> Batch:
+        return _at(jnp.asarray(x), derivatives)
+
+    return Formulation(problem, init, draw, draw, state, at, points, jnp.dtype(dtype), chunks, penalties, balance)
+
+
+def coordinates(x: Array, derivatives: bool, second: int) -> Array:
+    """The coordinates of points (n, c) as jets: (c, slots, n)."""
+    n, c = x.shape
+    if not derivatives:
+        return x.T[:, None]
+    slopes = jnp.broadcast_to(jnp.eye(c, dtype=x.dtype)[:, :, None], (c, c, n))
+    bends = [jnp.zeros((c, 1, n), x.dtype)] if second else []
+    return jnp.concatenate([x.T[:, None], slopes, *bends], axis=1)
