@@ -21,15 +21,15 @@ class MLP(eqx.Module):
     biases: list[Array]
 
     def jet(self, inputs: Array, second: int = 0) -> Array:
-        """(in, 1 + c, n) → (out, 1 + c, n); a stack of k networks: (k, out, 1 + c, n), same inputs for all.
+        """(in, 1 + c, n) → (out, 1 + c, n); a stack of k networks: (k, out, 1 + c, n), with the same inputs for all
+        or inputs (k, in, 1 + c, n) of its own for each.
 
         second: how many coordinates the Laplacian in the last slot sums over; 0: there is none.
         """
         layers = [(w, b) for w, b in zip(self.weights, self.biases)]
         if jax.default_backend() == "cpu":
             return _points_last(layers, inputs, second)
-        return jnp.moveaxis(_points_first(layers, jnp.moveaxis(inputs, 0, -1), second), -1, -3)
-
+        return jnp.moveaxis(_points_first(layers, jnp.moveaxis(inputs, -3, -1), second), -1, -3)
 
     def dual_jet(self, inputs: Array, dual: Array, second: int = 0) -> Array:
         """The jet of the outputs and that of their derivative along a direction, one after the other: (2 out, …).
@@ -60,7 +60,7 @@ class MLP(eqx.Module):
 
 def _points_last(layers: list[tuple[Array, Array]], inputs: Array, second: int = 0) -> Array:
     """Layers on jets (width, 1 + c, n)."""
-    if layers[0][0].ndim == 3:
+    if layers[0][0].ndim == 3 and inputs.ndim == 3:
         inputs = jnp.broadcast_to(inputs, (layers[0][0].shape[0], *inputs.shape))
     value, tangents = inputs[..., 0, :], inputs[..., 1:, :]
     for w, b in layers[:-1]:
@@ -73,9 +73,9 @@ def _points_last(layers: list[tuple[Array, Array]], inputs: Array, second: int =
 
 def _points_first(layers: list[tuple[Array, Array]], inputs: Array, second: int = 0) -> Array:
     """Layers on jets (1 + c, n, width), value and tangents in one product."""
-    c, n, _ = inputs.shape
-    jet = inputs.reshape(c * n, -1)
-    if layers[0][0].ndim == 3:
+    *lead, c, n, width = inputs.shape
+    jet = inputs.reshape(*lead, c * n, width)
+    if layers[0][0].ndim == 3 and not lead:
         jet = jnp.broadcast_to(jet, (layers[0][0].shape[0], *jet.shape))
     for k, (w, b) in enumerate(layers):
         if w.shape[-2] <= 4:  # a narrow product fuses with what follows as a sum

@@ -1,5 +1,6 @@
 """The exact ansatz: one network, every condition satisfied to rounding for any weights."""
 
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.ansatz import Batch, Exact, Term, combine, jets, laplacian_over
-from hardpde.formulation import Formulation, adaptive_choice, cast, default_chunks, residual_scale
+from hardpde.formulation import Formulation, Model, adaptive_choice, cast, default_chunks, residual_scale
 from hardpde.inputs import standard_inputs
 from hardpde.networks import MLP, mlp
 from hardpde.penalties import periodic_penalties
@@ -39,14 +40,23 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
     _check_periods(problem)
     if sampling not in ("graded", "uniform"):
         raise ValueError(f"sampling is '{sampling}'; it is 'graded' or 'uniform'")
-    inputs = standard_inputs(problem)
+
+    def network(key: Array, inputs: int, outputs: int) -> MLP:
+        return mlp(key, [inputs, *[width] * depth, outputs], jnp.dtype(dtype))
+
+    return built_in(problem, network, standard_inputs(problem), points=points, dtype=dtype, adaptive=adaptive,
+                    sampling=sampling, chunk=chunk)
+
+
+def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inputs: Callable[[Array], Array], *,
+             points: int, dtype: str, adaptive: bool, sampling: str, chunk: int | None) -> Formulation:
+    """The exact ansatz on any network: network(key, inputs, outputs) makes one, inputs(x) is what it is given."""
     ansatz = Exact(problem, inputs)
     size = jax.eval_shape(inputs, jnp.zeros(problem.schema.coordinates)).shape[0]
     outputs = problem.hints.outputs
     number = problem.schema.size
     if outputs is not None:
         number = jax.eval_shape(outputs, jnp.zeros(problem.schema.coordinates)).shape[1]
-    sizes = [size, *[width] * depth, number]
     scale = residual_scale(problem)
     chunks = default_chunks(points, chunk, 512)
     candidates = graded if sampling == "graded" else uniform
@@ -64,14 +74,14 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
     second = problem.schema.dim if problem.order == 2 else 0
     penalties = periodic_penalties(problem, total, chunks)
 
-    def init(key: Array) -> MLP:
-        return mlp(key, sizes, jnp.dtype(dtype))
+    def init(key: Array) -> Model:
+        return network(key, size, number)
 
-    def state(model: MLP, batch: Batch) -> Array:
+    def state(model: Model, batch: Batch) -> Array:
         over = laplacian_over(problem.schema, batch.offset)
         plain, dual = (_stacked([term for term in batch.terms if (term.dual is not None) == steep])
                        for steep in (False, True))
-        outputs = jnp.split(model.jet(plain.inputs, over), plain.borders, axis=-1)
+        outputs: list[Array] = jnp.split(model.jet(plain.inputs, over), plain.borders, axis=-1)
         if dual is not None:
             outputs += jnp.split(model.dual_jet(dual.inputs, dual.dual, over), dual.borders, axis=-1)
         return combine(batch.offset, batch.terms, outputs, over)
@@ -87,7 +97,7 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
         return cast(assemble(x, ids, classes), dtype)
 
     @jax.jit
-    def _refine(key: Array, model: MLP) -> tuple[Array, Array]:
+    def _refine(key: Array, model: Model) -> tuple[Array, Array]:
         pool_key, choice_key = jax.random.split(key)
         pools, scores = [], []
         for k in jax.random.split(pool_key, 4):
@@ -99,7 +109,7 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
         chosen = adaptive_choice(choice_key, jnp.concatenate(scores).astype(jnp.float64), total + total // 4)
         return pick(x[chosen], ids[chosen], (ids[chosen] >= 0).sum(1), classes)
 
-    def draw(key: Array, model: MLP | None = None) -> Batch:
+    def draw(key: Array, model: Model | None = None) -> Batch:
         """Fresh points; with `adaptive`, chosen from a larger pool where the model's residual is large."""
         x, ids = _refine(key, model) if adaptive and model is not None else _choose(key)
         return _batch(x, ids)._replace(penalised=tuple(
