@@ -16,10 +16,14 @@ EARLIEST = 1e-6  # of the time span: √t has no derivative at its start
 def uniform(problem: Problem, key: Array, n: int) -> Array:
     """n points (n, c), uniform in space and time."""
     space, time = jax.random.split(key)
-    x = problem.domain.sample(space, n)
+    return anytime(problem, time, problem.domain.sample(space, n))
+
+
+def anytime(problem: Problem, key: Array, x: Array) -> Array:
+    """Points (n, d) at uniform times, (n, c); without time, as they are."""
     if problem.time is None:
         return x
-    return jnp.concatenate([x, _times(problem, jax.random.uniform(time, (n, 1)))], axis=1)
+    return jnp.concatenate([x, _times(problem, jax.random.uniform(key, (len(x), 1)))], axis=1)
 
 
 def graded(problem: Problem, key: Array, n: int) -> Array:
@@ -43,10 +47,7 @@ def graded(problem: Problem, key: Array, n: int) -> Array:
 def paired(problem: Problem, period: Period, key: Array, n: int) -> Array:
     """n pairs of points (2, n, c) that a periodic condition makes one, uniform on the face and in time."""
     space, time = jax.random.split(key)
-    x = period.faces[0].sample(space, n)
-    if problem.time is not None:
-        x = jnp.concatenate([x, _times(problem, jax.random.uniform(time, (n, 1)))], axis=1)
-    return jnp.stack(period.pair(x))
+    return jnp.stack(period.pair(anytime(problem, time, period.faces[0].sample(space, n))))
 
 
 def on_pieces(problem: Problem, parts: tuple[tuple[Piece, ...], ...], key: Array, each: int) -> tuple[Array, Array]:
@@ -73,9 +74,7 @@ def on_pieces(problem: Problem, parts: tuple[tuple[Piece, ...], ...], key: Array
     else:
         both = redraw_until(place_key, draw)
         x, n = both[:, :dim], both[:, dim:]
-    if problem.time is None:
-        return x, n
-    return jnp.concatenate([x, _times(problem, jax.random.uniform(time, (len(x), 1)))], axis=1), n
+    return anytime(problem, time, x), n
 
 
 def _times(problem: Problem, tau: Array) -> Array:

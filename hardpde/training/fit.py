@@ -98,7 +98,7 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
         if start_stage >= len(stages) or len(resumed["trainings"]) != many:
             raise ValueError(f"'{path}' belongs to a run with other stages; start the run again")
         trainings = [Training(None, **found) for found in resumed["trainings"]]
-        offset = trainings[0].seconds
+        offset = max(training.seconds for training in trainings)
     saved = time.perf_counter()
 
     for number in range(start_stage, len(stages)):
@@ -127,12 +127,11 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
             losses, codes = np.asarray(losses), np.asarray(codes)
             finite = np.isfinite(losses)
             counts = np.where(finite.all(1), length, np.argmin(finite, axis=1))
-            if waiting := [bool(ending) for ending in endings]:
-                model = _where(np.array(waiting), before, model) if any(waiting) else model
+            took = [k for k in range(many) if not endings[k]]
+            if len(took) < many:
+                model = _where(np.isin(np.arange(many), took), model, before)
             jump = False
-            for k in range(many):
-                if endings[k]:
-                    continue
+            for k in took:
                 steps[k] = step + counts[k]
                 if counts[k]:
                     good = good.at[k].set(visited[k, counts[k] - 1])
@@ -152,7 +151,8 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
                     endings[k] = describe_status(STALLED)
             seconds = offset + time.perf_counter() - began
             held = np.asarray(loss(model, held_out))
-            for k, training in enumerate(trainings):
+            for k in took:
+                training = trainings[k]
                 training.seconds = seconds
                 training.first_step = training.first_step or seconds
                 last = float(losses[k, counts[k] - 1]) if counts[k] else float("nan")

@@ -1,0 +1,149 @@
+"""Extended PINNs (Jagtap & Karniadakis, 2020): a network for each block, joined at the faces between blocks."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from hardpde.ansatz import Batch, laplacian_over
+from hardpde.blocks import Grid, default_counts, face_points, group, live_faces
+from hardpde.formulation import Formulation, cast, plain_scale
+from hardpde.networks import MLP, mlp
+from hardpde.penalties import Penalty, condition_penalties, periodic_penalties
+from hardpde.problem import Problem
+from hardpde.sampling import anytime, uniform
+from hardpde.soft import coordinates, filled
+
+
+class Sorted(NamedTuple):
+    """Points sorted by block, as jets (blocks, c, slots, capacity), and where each point of the batch went, (n,)."""
+
+    inputs: Array
+    place: Array
+
+
+class Marked(NamedTuple):
+    """Points in their own order, as jets (c, slots, n), and which block each is in, (blocks, n)."""
+
+    inputs: Array
+    inside: Array
+
+
+def xpinn(problem: Problem, *, blocks: Sequence[int] = (), layers: Sequence[int] = (30, 30, 30), points: int = 8192,
+          boundary: int = 512, initial: int = 512, interface: int = 512, gradients: str = "derivatives",
+          dtype: str = "float32") -> Formulation:
+    """A network for each block of a grid; neighbours agree, by terms of the loss, in value and in residual.
+
+    blocks: how many along each axis; nearly square ones, at most 24, unless stated. interface: points on all faces
+    between blocks; each face has a term of its own, for the difference of each side from their mean and for the
+    difference of the residuals of both sides, in the loss of both blocks.
+    """
+    problem = filled(problem, gradients)
+    schema, (lower, upper) = problem.schema, problem.domain.bounds
+    grid = make_grid(lower, upper, blocks)
+    second = schema.dim if problem.order == 2 else 0
+    scale = plain_scale(problem)
+    sizes = [schema.coordinates, *layers, schema.size]
+    conditions = (*condition_penalties(problem, boundary, initial, 1),
+                  *periodic_penalties(problem, points, 1, default=1.0, each=boundary))
+    faces = np.flatnonzero(live_faces(grid, problem.domain))
+    each = max(1, -(-interface // max(len(faces), 1)))
+    joints = (_joint(problem, grid, faces, each),) if len(faces) else ()
+    penalties = (*conditions, *joints)
+
+    def sort(x: Array, ids: Array, capacity: int, bends: int) -> tuple[Sorted, Array]:
+        """Points (n, c) by block, and whether there was room for them, (n,)."""
+        order, mask = group(ids, grid.number, capacity)
+        order, mask = order.ravel(), mask.ravel()
+        inputs = coordinates(x[order], True, bends)  # (c, slots, blocks · capacity)
+        inputs = jnp.moveaxis(inputs.reshape(*inputs.shape[:2], grid.number, capacity), 2, 0)
+        target = jnp.where(mask, order, len(x))  # what is not a point of the block goes beyond the end
+        place = jnp.zeros(len(x) + 1, int).at[target].set(jnp.arange(len(order)))[:-1]
+        return Sorted(inputs, place), jnp.zeros(len(x) + 1, bool).at[target].set(True)[:-1]
+
+    def points_of(key: Array) -> list[tuple[Array, Array, object]]:
+        """All points of a draw: inside the domain, then those of each penalty, with their blocks and data."""
+        x = uniform(problem, key, points)
+        found: list[tuple[Array, Array, object]] = [(x, jax.vmap(grid.block)(x), None)]
+        for k, penalty in enumerate(penalties):
+            y, data = penalty.draw(jax.random.fold_in(key, k + 1))
+            y = y.reshape(-1, schema.coordinates)
+            if penalty in joints:
+                pairs = [np.repeat(side[faces], each) for side in (grid.faces.a, grid.faces.b)]
+                found.append((y, jnp.asarray(np.concatenate(pairs)), data))
+            else:
+                found.append((y, jax.vmap(grid.block)(y), data))
+        return found
+
+    # The most points of a block in a few draws, and some more: a draw has fixed shapes.
+    looks = jax.jit(lambda key: [jnp.bincount(ids, length=grid.number).max() for _, ids, _ in points_of(key)])
+    counts = np.max([looks(key) for key in jax.random.split(jax.random.key(11), 8)], axis=0)
+    rooms = [int(count + 4 * np.sqrt(count) + 1) for count in counts]
+    if joints:
+        rooms[-1] = int(counts[-1])  # always the same
+
+    def init(key: Array) -> MLP:
+        return mlp(key, sizes, jnp.dtype(dtype), stack=grid.number)
+
+    def state(model: MLP, batch: Batch) -> Array:
+        term = batch.terms[0]
+        jet = model.jet(term.inputs, laplacian_over(schema, term.inputs))  # (blocks, m, slots, …)
+        if isinstance(term, Sorted):
+            return jnp.moveaxis(jet, 0, 2).reshape(*jet.shape[1:3], -1)[..., term.place]
+        return jnp.where(term.inside[:, None, None], jet, 0.0).sum(0)
+
+    @jax.jit
+    def _draw(key: Array) -> Batch:
+        parts = []
+        for k, ((x, ids, data), room) in enumerate(zip(points_of(key), rooms)):
+            bends = second if k == 0 or (joints and k == len(penalties)) else 0
+            term, kept = sort(x, ids, room, bends)
+            # What found no room counts as nothing.
+            factors = jax.vmap(scale, out_axes=1)(x) * kept if k == 0 else None
+            places = kept.reshape(1 if k == 0 else penalties[k - 1].points, -1).all(0)
+            data = jax.tree.map(lambda a, places=places: a * places, data)
+            parts.append(Batch(x, None, (term,), factors, (), data))
+        return cast(parts[0]._replace(penalised=tuple(parts[1:])), dtype)
+
+    def draw(key: Array, model: MLP | None = None) -> Batch:
+        return _draw(key)
+
+    @partial(jax.jit, static_argnums=1)
+    def _at(x: Array, derivatives: bool) -> Batch:
+        inside = jax.vmap(grid.block)(x) == jnp.arange(grid.number)[:, None]
+        return Batch(x, None, (Marked(coordinates(x, derivatives, second), inside),), jax.vmap(scale, out_axes=1)(x))
+
+    def at(x: np.ndarray, derivatives: bool = False) -> Batch:
+        return _at(jnp.asarray(x), derivatives)
+
+    return Formulation(problem, init, draw, draw, state, at, points, jnp.dtype(dtype), 1, penalties, separable=False)
+
+
+def make_grid(lower: Sequence[float], upper: Sequence[float], blocks: Sequence[int]) -> Grid:
+    """The grid over a box: as stated, or nearly square blocks."""
+    if blocks and len(blocks) != len(lower):
+        raise ValueError(f"blocks is {list(blocks)}; the domain has {len(lower)} dimensions, give a number for each")
+    corners = tuple(map(float, lower)), tuple(map(float, upper))
+    return Grid(*corners, tuple(blocks) or default_counts(*corners))
+
+
+def _joint(problem: Problem, grid: Grid, faces: np.ndarray, each: int) -> Penalty:
+    """The terms that join neighbouring blocks: one for each face."""
+
+    def draw(key: Array) -> tuple[Array, Array]:
+        x = face_points(grid, key, each)[faces]
+        inside = jax.vmap(lambda x: problem.domain.sdf(x) < 0)(x.reshape(-1, grid.dim)).reshape(x.shape[:2])
+        share = jnp.sqrt(each / jnp.maximum(inside.sum(1, keepdims=True), 1))
+        x = anytime(problem, jax.random.fold_in(key, 1), x.reshape(-1, grid.dim))
+        return jnp.stack([x, x]), (inside * share).ravel()
+
+    def rows(x: Array, jet: Array, share: Array) -> Array:
+        one, two = (problem.residuals(x[k], jet[k, :, 0], jet[k, :, 1:].T) for k in range(2))
+        # |q − mean|² of both sides and |R − R'|² in the losses of both blocks.
+        return share * jnp.concatenate([(jet[0, :, 0] - jet[1, :, 0]) / np.sqrt(2), np.sqrt(2) * (one - two)])
+
+    return Penalty(draw, rows, (1.0,) * len(faces), each, 2)
