@@ -328,16 +328,22 @@ h3 { font-size: 0.95rem; margin: 0 0 8px; color: var(--grey); }
 .card { padding: 16px 18px; }
 .label { color: var(--grey); font-size: 0.85rem; }
 .number { font-size: 1.75rem; font-weight: 650; color: var(--blue); font-variant-numeric: tabular-nums; }
-.note, .small { color: var(--grey); font-size: 0.82rem; }
+.lead { font-size: 1.1rem; margin: 0 0 20px; }
+details { margin: 0 0 8px; }
+summary { cursor: pointer; font-weight: 600; margin: 0 0 8px; }
+.note, .small { color: var(--grey); font-size: 0.82rem; overflow-wrap: anywhere; }
+.small + .small { margin-top: -8px; }
 section { padding: 20px 22px; margin: 0 0 18px; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
 th { text-align: right; font-weight: 600; color: var(--grey); border-bottom: 2px solid var(--line); }
 td { text-align: right; border-bottom: 1px solid var(--line); }
-th, td { padding: 6px 12px; white-space: nowrap; }
+th, td { padding: 6px 12px; white-space: pre; }
 th:first-child, td:first-child, .words th, .words td { text-align: left; }
 .left2 :is(th, td):nth-child(2), .left3 :is(th, td):nth-child(-n+3) { text-align: left; }
 .words td { white-space: normal; overflow-wrap: anywhere; }
+.words thead + tbody td:first-child { white-space: nowrap; }
+.scroll + h3 { margin-top: 22px; }
 tr:last-child td { border-bottom: 0; }
 tr.total td { font-weight: 650; background: #f7f9fb; }
 tr.trivial td { color: var(--grey); }
