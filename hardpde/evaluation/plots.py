@@ -66,7 +66,7 @@ def field_grid(
     count = 1 if instants is None else len(instants)
     shown = np.unique(np.linspace(0, count - 1, min(columns, count)).round().astype(int))
     width, height = _panel_size(view)
-    figure = _figure(width * len(shown) + 1.0, height * len(rows) + 0.5)
+    figure = new_figure(width * len(shown) + 1.0, height * len(rows) + 0.5)
     axes = figure.subplots(len(rows), len(shown), squeeze=False)
     for number, (line, (label, values, colours, limits)) in enumerate(zip(axes, rows)):
         for axis, i in zip(line, shown):
@@ -106,7 +106,7 @@ def field_frames(
     width, height = _panel_size(view)
     frames = []
     for i, when in enumerate(labels):
-        figure = _figure((width + 0.9) * len(rows), height + 0.5)
+        figure = new_figure((width + 0.9) * len(rows), height + 0.5)
         axes = figure.subplots(1, len(rows), squeeze=False)[0]
         for axis, (label, values, colours, limits) in zip(axes, rows):
             drawn = _draw(axis, view, values[i], colours, limits)
@@ -152,7 +152,7 @@ def agreement_plot(times: ArrayLike | None, prediction: ArrayLike, reference: Ar
     if times is None:
         p, r = p[None], r[None]
     shown = np.unique(np.linspace(0, len(p) - 1, min(columns, len(p))).round().astype(int))
-    figure = _figure(3.0 * len(shown) + 0.6, 5.6)
+    figure = new_figure(3.0 * len(shown) + 0.6, 5.6)
     axes = figure.subplots(2, len(shown), squeeze=False, sharex="col")
     for (above, below), i in zip(axes.T, shown):
         known = np.array([r[i].min(), r[i].max()])
@@ -179,7 +179,7 @@ def history_plot(history: Mapping[str, Sequence]) -> Figure:
     `history` holds lists of equal length: "step" (counted within its stage), "loss", "held_out", "stage" and,
     optionally, "seconds". Values that are not positive and finite are left out.
     """
-    figure = _figure(8.5, 3.6)
+    figure = new_figure(8.5, 3.6)
     axis = figure.subplots()
     steps, borders = total_steps(history)
     for key, label, colour, width in (
@@ -268,7 +268,7 @@ def _domain_figure(everything: np.ndarray, title: str, rows: int) -> Figure:
     pad = 0.08 * ((high - low).max() or 1.0)
     size = np.maximum(high - low + 2 * pad, 1e-12)
     scale = min(8.0 / size[0], 7.0 / size[1])
-    figure = _figure(max(4.5, scale * size[0] + 0.6), max(2.2, scale * size[1] + 0.75 + 0.35 * rows))
+    figure = new_figure(max(4.5, scale * size[0] + 0.6), max(2.2, scale * size[1] + 0.75 + 0.35 * rows))
     axis = figure.subplots()
     axis.set_xlim(low[0] - pad, high[0] + pad)
     axis.set_ylim(low[1] - pad, high[1] + pad)
@@ -280,7 +280,7 @@ def _domain_figure(everything: np.ndarray, title: str, rows: int) -> Figure:
 
 def _domain_cloud(samples: Mapping[str, np.ndarray], title: str) -> Figure:
     """The first three coordinates of the boundaries of a solid."""
-    figure = _figure(6.5, 5.5)
+    figure = new_figure(6.5, 5.5)
     axis: Any = figure.add_subplot(projection="3d")
     axis.set_box_aspect(np.maximum(np.ptp(np.concatenate(list(samples.values()))[:, :3], axis=0), 1e-12))
     axis.locator_params(nbins=4)
@@ -352,7 +352,7 @@ def _single(
             f"values have shape {scalar.shape}, but there are {len(view.x)} nodes; pass one per node"
         )
     width, height = _panel_size(view, 6.0, 5.5)
-    figure = _figure(width + 1.2, height + 0.5)
+    figure = new_figure(width + 1.2, height + 0.5)
     axis = figure.subplots()
     drawn = _draw(axis, view, scalar, colours, _limits(view, scalar, colours))
     axis.set_title(title)
@@ -485,7 +485,7 @@ def _panel_size(view: _View, width: float = 3.2, height: float = 3.8) -> tuple[f
     return max(1.5, float(scale * size[0])), max(1.2, float(scale * size[1]))
 
 
-def _figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained", dpi=110, facecolor="white")
 
 

@@ -49,30 +49,39 @@ def write_report(
     baselines:   {name: metrics}, the errors of trivial predictions, told beside those of the run
     """
     body = [
-        f"<header><h1>{escape(title)}</h1>{_summary(settings)}</header>",
+        f"<header><h1>{escape(title)}</h1>{tags(settings)}</header>",
         _headline(metrics, certificate, history, baselines or {}),
-        _section("Fields", *(_slider(name, frames) for name, frames in (fields or {}).items())),
-        _section("Errors against the reference", _errors(metrics, baselines or {})),
-        _section("Conditions", _certificate(certificate)),
-        _section("Training", _training(history, endings)),
-        _section("Figures", *(_figure(caption, figure) for caption, figure in (figures or {}).items())),
-        _section("Settings and provenance", _settings(settings)),
+        section("Fields", *(_slider(name, frames) for name, frames in (fields or {}).items())),
+        section("Errors against the reference", _errors(metrics, baselines or {})),
+        section("Conditions", _certificate(certificate)),
+        section("Training", _training(history, endings)),
+        section("Figures", *(captioned(caption, figure) for caption, figure in (figures or {}).items())),
+        section("Settings and provenance", settings_tables(settings)),
     ]
+    write_page(path, title, body)
+
+
+def write_page(path: str | Path, title: str, body: Iterable[str]) -> None:
+    """Write one page of HTML parts, those that are empty left out."""
     page = PAGE.format(title=escape(title), style=STYLE, script=SCRIPT, body="\n".join(filter(None, body)))
     with replacing(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
 
 
-def _section(title: str, *parts: str) -> str:
+class Strong(str):
+    """Text of a cell that stands out in its table."""
+
+
+def section(title: str, *parts: str) -> str:
     content = "\n".join(filter(None, parts))
     return f"<section><h2>{escape(title)}</h2>\n{content}\n</section>" if content else ""
 
 
-def _summary(settings: Mapping[str, Any]) -> str:
+def tags(settings: Mapping[str, Any]) -> str:
     """The plain settings in one line, under the title."""
     plain = [(k, v) for k, v in settings.items() if not isinstance(v, (Mapping, list, tuple))]
     return "<p class='tags'>" + "".join(
-        f"<span>{escape(str(k).replace('_', ' '))} <b>{escape(_value(v))}</b></span>" for k, v in plain
+        f"<span>{escape(str(k).replace('_', ' '))} <b>{escape(value_text(v))}</b></span>" for k, v in plain
     ) + "</p>"  # fmt: skip
 
 
@@ -80,29 +89,34 @@ def _headline(
     metrics: Mapping, certificate: Sequence[Mapping], history: Mapping[str, Sequence], baselines: Mapping
 ) -> str:
     """The numbers a reader came for: errors of the first components, violation, held-out loss, time."""
-    cards = []
+    rows = []
     for name, errors in list(metrics.items())[:4]:
         notes = [
             f"{METRIC_NAMES[key]} {_metric(key, errors[key])}"
             for key in ("mape" if (errors.get("mape") or 2) <= 1 else "wmape", "relative_l2")
             if errors.get(key) is not None
         ]
-        for other, table in baselines.items():
-            notes += [f"{other} {_metric('mae', table[name]['mae'])}"] if name in table else []
-        cards.append((f"MAE of {name}", _metric("mae", errors.get("mae")), " · ".join(notes)))
+        for other, found in baselines.items():
+            notes += [f"{other} {_metric('mae', found[name]['mae'])}"] if name in found else []
+        rows.append((f"MAE of {name}", _metric("mae", errors.get("mae")), " · ".join(notes)))
     if certificate:
         worst = max(_float(row["violation"]) for row in certificate)
-        note = f"largest |A q − g| of {_count(len(certificate), 'condition')}"
-        cards.append(("Violation of conditions", _metric("", worst), note))
+        note = f"largest |A q − g| of {count_text(len(certificate), 'condition')}"
+        rows.append(("Violation of conditions", _metric("", worst), note))
     if len(history.get("held_out", [])):
-        cards.append(("Held-out loss", _metric("", history["held_out"][-1]), "on points never trained on"))
+        rows.append(("Held-out loss", _metric("", history["held_out"][-1]), "on points never trained on"))
     if len(history.get("seconds", [])):
         steps = int(total_steps(history)[0][-1])
-        cards.append(("Training time", f"{_float(history['seconds'][-1]):.4g} s", _count(steps, "step")))
+        rows.append(("Training time", f"{_float(history['seconds'][-1]):.4g} s", count_text(steps, "step")))
+    return cards(rows)
+
+
+def cards(rows: Iterable[tuple[str, str, str]]) -> str:
+    """Large numbers side by side, each with a label above and a note below."""
     return "<div class='cards'>" + "".join(
         f"<div class='card'><div class='label'>{escape(label)}</div>"
         f"<div class='number'>{escape(number)}</div><div class='note'>{escape(note)}</div></div>"
-        for label, number, note in cards
+        for label, number, note in rows
     ) + "</div>"  # fmt: skip
 
 
@@ -117,10 +131,10 @@ def _errors(metrics: Mapping[str, Mapping[str, Any]], baselines: Mapping[str, Ma
     head = ["field"] + ["prediction"] * bool(baselines) + ["nodes"] * parted + ["t"] * timed
     lines = []
     for name in metrics:
-        for who, table in tables.items():
-            if name not in table:
+        for who, found in tables.items():
+            if name not in found:
                 continue
-            own, errors = table is metrics, table[name]
+            own, errors = found is metrics, found[name]
             rows = [("all", "average", errors)]
             rows += [("", f"{row['time']:g}", row) for row in errors.get("by_time", [])]
             rows += [(part, "average", row) for part, row in errors.get("parts", {}).items()]
@@ -134,7 +148,7 @@ def _errors(metrics: Mapping[str, Mapping[str, Any]], baselines: Mapping[str, Ma
         notes.append("An average is the mean over the times of the metric at each time; max is over all times.")
     if any("area-weighted" in errors.get("parts", {}) for errors in metrics.values()):
         notes.append("Area-weighted: every node counts by the area of the cells round it.")
-    return _table([*head, *METRIC_NAMES.values()], lines, left=len(head) - timed) + "".join(
+    return table([*head, *METRIC_NAMES.values()], lines, left=len(head) - timed) + "".join(
         f"<p class='small'>{note}</p>" for note in notes)  # fmt: skip
 
 
@@ -158,7 +172,7 @@ def _certificate(certificate: Sequence[Mapping[str, Any]]) -> str:
     note = (
         f"<p class='small'>Exact: max |A q − g| on the boundary is at most {EXACT:g}, that is, rounding.</p>"
     )
-    return _table(["condition", "boundary", "max |A q − g|", ""], rows) + note
+    return table(["condition", "boundary", "max |A q − g|", ""], rows) + note
 
 
 def _training(history: Mapping[str, Sequence], endings: Sequence[Mapping[str, Any]]) -> str:
@@ -167,7 +181,7 @@ def _training(history: Mapping[str, Sequence], endings: Sequence[Mapping[str, An
         parts.append(_image(history_plot(history), "training loss and held-out loss over the steps"))
     if endings:
         rows = (([row["stage"], f"{row['steps']:,}", row["why"]], "") for row in endings)
-        parts.append(_table(["stage", "steps", "why it ended"], rows, words=("why it ended",)))
+        parts.append(table(["stage", "steps", "why it ended"], rows, words=("why it ended",)))
     return "\n".join(parts)
 
 
@@ -193,7 +207,7 @@ def _slider(name: str, frames: Sequence[Frame]) -> str:
     )
 
 
-def _figure(caption: str, figure: Figure) -> str:
+def captioned(caption: str, figure: Figure) -> str:
     return f"<figure>{_image(figure, caption)}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
@@ -206,13 +220,13 @@ def _image(figure: Figure, text: str, attribute: str = "") -> str:
     return f"<img src='data:image/{kind};base64,{data}' alt='{escape(text)}'{attribute}>"
 
 
-def _settings(settings: Mapping[str, Any]) -> str:
+def settings_tables(settings: Mapping[str, Any]) -> str:
     """Plain settings first, then a table for each group."""
     groups = {"run": {k: v for k, v in settings.items() if not isinstance(v, Mapping)}}
     groups |= {str(k): dict(v) for k, v in settings.items() if isinstance(v, Mapping)}
     return "<div class='groups'>" + "".join(
         f"<div><h3>{escape(name)}</h3>"
-        + _table([], (([key, value], "") for key, value in _flat(group)), words=("", ""))
+        + table([], (([key, value], "") for key, value in _flat(group)), words=("", ""))
         + "</div>"
         for name, group in groups.items()
         if group
@@ -227,18 +241,18 @@ def _flat(group: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str
             for i, item in enumerate(value, 1):
                 yield from _flat({str(i): item}, f"{prefix}{key} ")
         elif isinstance(value, (list, tuple)):
-            yield prefix + str(key), ", ".join(map(_value, value))
+            yield prefix + str(key), ", ".join(map(value_text, value))
         else:
-            yield prefix + str(key), _value(value)
+            yield prefix + str(key), value_text(value)
 
 
-def _table(
+def table(
     head: Sequence[str], rows: Iterable[tuple[Sequence[str], str]], words: Sequence[str] = (), left: int = 1
 ) -> str:
     """A table of escaped text; a row comes with its style; the first `left` columns are text."""
     first = "".join(f"<th>{escape(cell)}</th>" for cell in head)
     lines = "".join(
-        f"<tr class='{style}'>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in cells) + "</tr>\n"
+        f"<tr class='{style}'>" + "".join(map(_cell, cells)) + "</tr>\n"
         for cells, style in rows
     )
     kind = " class='words'" if words else f" class='left{left}'" if left > 1 else ""
@@ -246,13 +260,18 @@ def _table(
     return f"<div class='scroll'><table{kind}>{opening}<tbody>\n{lines}</tbody></table></div>"
 
 
+def _cell(cell: Any) -> str:
+    style = " class='best'" if isinstance(cell, Strong) else ""
+    return f"<td{style}>{escape(str(cell))}</td>"
+
+
 def _metric(key: str, value: float | None) -> str:
     if value is None or value == 0 or not math.isfinite(value):
-        return _value(value)
+        return value_text(value)
     return f"{100 * value:#.3g} %" if key in PERCENT else f"{value:.2e}"
 
 
-def _value(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Text of one value, not escaped: numbers short, None as a dash."""
     if value is None:
         return "–"
@@ -268,7 +287,7 @@ def _float(value: Any) -> float:
     return math.inf if value is None or not math.isfinite(value) else float(value)
 
 
-def _count(count: int, noun: str) -> str:
+def count_text(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
@@ -309,19 +328,26 @@ h3 { font-size: 0.95rem; margin: 0 0 8px; color: var(--grey); }
 .card { padding: 16px 18px; }
 .label { color: var(--grey); font-size: 0.85rem; }
 .number { font-size: 1.75rem; font-weight: 650; color: var(--blue); font-variant-numeric: tabular-nums; }
-.note, .small { color: var(--grey); font-size: 0.82rem; }
+.lead { font-size: 1.1rem; margin: 0 0 20px; }
+details { margin: 0 0 8px; }
+summary { cursor: pointer; font-weight: 600; margin: 0 0 8px; }
+.note, .small { color: var(--grey); font-size: 0.82rem; overflow-wrap: anywhere; }
+.small + .small { margin-top: -8px; }
 section { padding: 20px 22px; margin: 0 0 18px; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
 th { text-align: right; font-weight: 600; color: var(--grey); border-bottom: 2px solid var(--line); }
 td { text-align: right; border-bottom: 1px solid var(--line); }
-th, td { padding: 6px 12px; white-space: nowrap; }
+th, td { padding: 6px 12px; white-space: pre; }
 th:first-child, td:first-child, .words th, .words td { text-align: left; }
 .left2 :is(th, td):nth-child(2), .left3 :is(th, td):nth-child(-n+3) { text-align: left; }
 .words td { white-space: normal; overflow-wrap: anywhere; }
+.words thead + tbody td:first-child { white-space: nowrap; }
+.scroll + h3 { margin-top: 22px; }
 tr:last-child td { border-bottom: 0; }
 tr.total td { font-weight: 650; background: #f7f9fb; }
 tr.trivial td { color: var(--grey); }
+td.best { font-weight: 700; color: var(--blue); }
 tr.good td:last-child { color: #14733c; font-weight: 600; }
 tr.weak td:last-child { color: #a8480b; font-weight: 600; }
 img { display: block; max-width: 100%; height: auto; margin: 0 auto; }
