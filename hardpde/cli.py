@@ -1,4 +1,4 @@
-"""The command line: hardpde list | check | solve | reference | resume | report | export."""
+"""The command line: hardpde list | check | solve | compare | reference | resume | report | export."""
 
 import argparse
 import json
@@ -6,15 +6,36 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
+from hardpde.compare import compare, plan
 from hardpde.evaluation.certificate import certify, random_models, violation
-from hardpde.evaluation.evaluate import draw_domain, export, finish, finite, make_reference, show
+from hardpde.evaluation.comparison import markdown, write_comparison
+from hardpde.evaluation.evaluate import (
+    draw_domain,
+    export,
+    finish,
+    finite,
+    make_reference,
+    measure_baselines,
+    show,
+)
 from hardpde.fem import REFERENCES, compute_reference
 from hardpde.methods import METHODS
-from hardpde.presets import PRESETS
+from hardpde.presets import PRESETS, SCHEDULES
 from hardpde.problems import PROBLEMS
 from hardpde.progress import Progress
 from hardpde.provenance import device, provenance
-from hardpde.runs import CHECKPOINT, check_folder, load_problem, prepare, read_json, read_run, write_run
+from hardpde.runs import (
+    CHECKPOINT,
+    check_folder,
+    is_comparison,
+    load_problem,
+    prepare,
+    read_json,
+    read_records,
+    read_run,
+    save_record,
+    write_run,
+)
 from hardpde.solve import Solution, make_formulation, make_settings, run
 from hardpde.training import Training
 
@@ -150,8 +171,49 @@ def _timeless(table: dict[str, dict]) -> dict[str, dict]:
             for name, found in table.items()}
 
 
+def _compare(arguments: argparse.Namespace) -> dict:
+    problem, source = _problem(arguments)
+    methods = list(METHODS) if arguments.methods == ["all"] else arguments.methods
+    plans = plan(problem, methods, arguments.seeds, arguments.preset, arguments.schedule, dict(arguments.set),
+                 arguments.steps)
+    folder = Path(arguments.out or f"runs/compare-{problem.name}-{arguments.preset}")
+    check_folder(folder, arguments.force or arguments.resume)
+    asked = {"plans": plans, "seeds": arguments.seeds}
+    done = read_records(folder, asked) if arguments.resume else {}
+    if not done:
+        prepare(folder)
+    about = provenance()
+    write_run(folder, asked, source, about, "comparing")
+    progress = Progress([])
+
+    def begin(settings: dict) -> None:
+        nonlocal progress
+        _say(arguments, f"{problem.name} by {settings['method_name']}, {arguments.seeds} seeds at once, on {device()}")
+        progress = Progress(settings["stages"])
+
+    def keep(record: dict, solutions: list[Solution]) -> None:
+        progress.close()
+        save_record(folder, record)
+        for solution in solutions:
+            solution.save(folder / "models" / f"{record['method']}-{solution.settings['seed']}.eqx")
+
+    records, refused = compare(problem, methods, arguments.seeds, arguments.preset, schedule=arguments.schedule,
+                               options=dict(arguments.set), steps=arguments.steps, done=done, begin=begin, keep=keep,
+                               report=lambda row: progress(row))
+    gradients = [gradient for gradient, _ in problem.schema.gradients]
+    trivial = measure_baselines(problem, make_reference(problem))
+    summary = write_comparison(folder, problem.name, records, refused, trivial, about, gradients)
+    write_run(folder, asked, source, about, "finished")
+    _say(arguments, markdown(summary, refused, trivial, gradients))
+    _say(arguments, f"open {folder / 'report.html'}")
+    return {"problem": problem.name, "preset": arguments.preset, "schedule": arguments.schedule,
+            "seeds": arguments.seeds, "methods": summary, "refused": refused, "device": device(), "run": str(folder)}
+
+
 def _resume(arguments: argparse.Namespace) -> dict:
     folder = Path(arguments.folder)
+    if is_comparison(folder):
+        raise ValueError(f"'{folder}' is a comparison; go on with it by `hardpde compare … --resume --out {folder}`")
     about, problem = read_run(folder)
     if about["status"] == "finished":
         result = read_json(folder / "metrics.json")
@@ -247,6 +309,10 @@ def _steps(text: str) -> list[int]:
         raise argparse.ArgumentTypeError(f"'{text}' is not a list of whole numbers like 500,2000") from None
 
 
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def _positive(text: str) -> float:
     value = float(text)
     if not value > 0:
@@ -276,6 +342,14 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("--checkpoint-every", type=_positive, default=60.0, metavar="SECONDS",
                          help="how often to write a checkpoint (default 60)")
 
+    def settings(sub: argparse.ArgumentParser, form: str, text: str) -> None:
+        sub.add_argument("--preset", choices=PRESETS, default="quick", help="(default quick)")
+        sub.add_argument("--schedule", choices=SCHEDULES, default="fair",
+                         help="Adam's rate: fair, or as-published, constant for the paper's baselines (default fair)")
+        sub.add_argument("--steps", type=_steps, metavar="N,N",
+                         help="steps of each stage of the preset; 0 leaves one out")
+        sub.add_argument("--set", type=_setting, action="append", default=[], metavar=form, help=text)
+
     def problem(sub: argparse.ArgumentParser) -> None:
         sub.add_argument("problem", metavar="PROBLEM",
                          help="a built-in name (see `hardpde list`) or a .py file that defines `problem`")
@@ -294,16 +368,23 @@ def _parser() -> argparse.ArgumentParser:
     sub = command("solve", _solve, "solve a problem and write a run folder")
     problem(sub)
     sub.add_argument("--method", default="exact", help="(default exact)")
-    sub.add_argument("--preset", choices=PRESETS, default="quick", help="(default quick)")
+    settings(sub, "NAME=VALUE", "an option of the method, e.g. width=64 or beta_s=10 (may be repeated)")
     sub.add_argument("--seed", type=int, default=0, help="(default 0)")
     sub.add_argument("--out", metavar="DIR", help="run folder (default runs/PROBLEM-METHOD-PRESET-SEED)")
     sub.add_argument("--force", action="store_true", help="replace an earlier run in that folder")
-    sub.add_argument("--steps", type=_steps, metavar="N,N", help="steps of each stage of the preset; 0 leaves one out")
     sub.add_argument("--stages", type=_stages, metavar="JSON", help="stages in place of the preset's, e.g. "
                      """'[{"optimiser": "adam", "steps": 500}, {"optimiser": "levenberg_marquardt", "steps": 100}]'""")
-    sub.add_argument("--set", type=_setting, action="append", default=[], metavar="NAME=VALUE",
-                     help="an option of the method, e.g. width=64 or beta_s=10 (may be repeated)")
     training(sub)
+
+    sub = command("compare", _compare, "train several methods with several seeds, side by side")
+    problem(sub)
+    sub.add_argument("--methods", type=_names, default=["exact", "hc", "pinn"], metavar="A,B",
+                     help="methods to compare, or all (default exact,hc,pinn; see `hardpde list`)")
+    sub.add_argument("--seeds", type=int, default=5, metavar="N", help="how many, trained at once (default 5)")
+    settings(sub, "METHOD.NAME=VALUE", "an option of one method, or NAME=VALUE of all that know it (may be repeated)")
+    sub.add_argument("--out", metavar="DIR", help="folder (default runs/compare-PROBLEM-PRESET)")
+    sub.add_argument("--force", action="store_true", help="replace an earlier comparison in that folder")
+    sub.add_argument("--resume", action="store_true", help="go on with it: methods that are done are kept")
 
     sub = command("reference", _reference, "compute a problem's reference solution")
     problem(sub)

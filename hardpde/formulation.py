@@ -311,7 +311,8 @@ def residual_scale(problem: Problem) -> Callable[[Array], Array]:
 
 
 def cast(batch: Batch, dtype) -> Batch:
-    return jax.tree.map(lambda a: a.astype(dtype), batch)
+    """The same with its numbers, not its indices, in another precision."""
+    return jax.tree.map(lambda a: a.astype(dtype) if jnp.issubdtype(a.dtype, jnp.floating) else a, batch)
 
 
 def default_chunks(points: int, chunk: int | None, on_cpu: int) -> int:

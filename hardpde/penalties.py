@@ -40,7 +40,7 @@ def periodic_penalties(problem: Problem, points: int, chunks: int, default: floa
     each: how many places; a share of the points unless stated.
     """
     found = []
-    places = _share(points / SPARSE if each is None else each, chunks)
+    places = share(points / SPARSE if each is None else each, chunks)
     for period in problem.periods:
         weight = default if period.hard else period.condition.soft
         if weight is not None:
@@ -61,7 +61,7 @@ def condition_penalties(problem: Problem, boundary: int, initial: int, chunks: i
     starts = [condition for condition in problem.pointwise if condition.on == INITIAL]
     found = []
     if edges:
-        each = _share(boundary / len(edges), chunks)
+        each = share(boundary / len(edges), chunks)
 
         def on_edges(key: Array) -> tuple[Array, Any]:
             x, n = on_pieces(problem, tuple(pieces for _, pieces in edges), key, each)
@@ -69,7 +69,7 @@ def condition_penalties(problem: Problem, boundary: int, initial: int, chunks: i
 
         found.append(Penalty(on_edges, mismatch, (1.0,) * len(edges), each))
     if starts:
-        many = _share(initial, chunks)
+        many = share(initial, chunks)
 
         def at_start(key: Array) -> tuple[Array, Any]:
             x = problem.boundaries[INITIAL].sample(key, many * len(starts))
@@ -118,6 +118,6 @@ def _runs(conditions: Sequence[Condition]) -> list[tuple[slice, Condition]]:
     return [(slice(a, b), conditions[a]) for a, b in zip(starts, [*starts[1:], len(conditions)])]
 
 
-def _share(places: float, chunks: int) -> int:
+def share(places: float, chunks: int) -> int:
     """A number of places that suits the chunks: every part of a batch gets as many."""
     return int(max(1, np.ceil(places / chunks - 1e-9))) * chunks

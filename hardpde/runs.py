@@ -15,7 +15,9 @@ from hardpde.problem import Problem
 from hardpde.problems import PROBLEMS
 
 CHECKPOINT = "checkpoint.npz"
-_OURS = ("run.json", "model.eqx", "history.csv", "metrics.json", "report.html", "problem.py", CHECKPOINT)
+_OURS = ("run.json", "model.eqx", "history.csv", "metrics.json", "report.html", "problem.py", CHECKPOINT,
+         "comparison.json", "table.md")
+_FOLDERS = ("figures", "models", "records")
 
 
 def load_problem(name: str, options: dict[str, Any] | None = None) -> tuple[Problem, dict[str, Any]]:
@@ -114,7 +116,8 @@ def prepare(folder: Path) -> None:
     for file in folder.glob("solution*"):
         if file.suffix in (".vtu", ".pvd"):
             file.unlink()
-    shutil.rmtree(folder / "figures", ignore_errors=True)
+    for name in _FOLDERS:
+        shutil.rmtree(folder / name, ignore_errors=True)
 
 
 def write_run(folder: Path, settings: dict, source: dict, provenance: dict, status: str) -> None:
@@ -152,3 +155,33 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text())
     except (OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"'{path}' cannot be read ({error}); solve again or resume the run") from None
+
+
+def is_comparison(folder: Path) -> bool:
+    """Whether a folder holds a comparison of methods, not a run."""
+    try:
+        return "plans" in json.loads((folder / "run.json").read_text())["settings"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def save_record(folder: Path, record: dict[str, Any]) -> None:
+    """Keep the record of one method of a comparison, so that it can go on from there."""
+    for name in ("records", "models"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    write_json(folder / "records" / f"{record['method']}.json", record)
+
+
+def read_records(folder: Path, asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The records of a comparison that has begun, by method; it must have been asked for in the same way."""
+    if not folder.exists():
+        return {}
+    if not is_comparison(folder):
+        raise ValueError(f"'{folder}' is not a comparison; choose another folder with --out")
+    stated = read_json(folder / "run.json")["settings"]
+    plans = json.loads(json.dumps(asked["plans"]))
+    same = all(stated["plans"].get(name, plan) == plan for name, plan in plans.items())
+    if stated["seeds"] != asked["seeds"] or not same:
+        raise ValueError(f"'{folder}' was begun with other settings; give the same ones, or --force to start again")
+    files = {name: folder / "records" / f"{name}.json" for name in plans if name in stated["plans"]}
+    return {name: read_json(path) for name, path in files.items() if path.exists()}

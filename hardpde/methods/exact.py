@@ -14,7 +14,7 @@ from hardpde.ansatz import Batch, Exact, Term, combine, jets, laplacian_over
 from hardpde.formulation import Formulation, Model, adaptive_choice, cast, default_chunks, residual_scale
 from hardpde.inputs import standard_inputs
 from hardpde.networks import MLP, mlp
-from hardpde.penalties import periodic_penalties
+from hardpde.penalties import Penalty, periodic_penalties
 from hardpde.problem import Problem, without_gradients
 from hardpde.sampling import graded, uniform
 
@@ -49,8 +49,12 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
 
 
 def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inputs: Callable[[Array], Array], *,
-             points: int, dtype: str, adaptive: bool, sampling: str, chunk: int | None) -> Formulation:
-    """The exact ansatz on any network: network(key, inputs, outputs) makes one, inputs(x) is what it is given."""
+             points: int, dtype: str, adaptive: bool, sampling: str, chunk: int | None,
+             penalise: Callable[..., tuple[Penalty, ...]] = periodic_penalties) -> Formulation:
+    """The exact ansatz on any network: network(key, inputs, outputs) makes one, inputs(x) is what it is given.
+
+    penalise(problem, points, chunks): what the loss asks for beside the equations.
+    """
     ansatz = Exact(problem, inputs)
     size = jax.eval_shape(inputs, jnp.zeros(problem.schema.coordinates)).shape[0]
     outputs = problem.hints.outputs
@@ -72,7 +76,7 @@ def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inpu
     classes = _classes(look, points, chunks)
     total = sum(classes)
     second = problem.schema.dim if problem.order == 2 else 0
-    penalties = periodic_penalties(problem, total, chunks)
+    penalties = penalise(problem, total, chunks)
 
     def init(key: Array) -> Model:
         return network(key, size, number)

@@ -10,13 +10,15 @@ import numpy as np
 from jax import Array
 
 from hardpde.ansatz import Batch, laplacian_over
-from hardpde.blocks import Grid, default_counts, face_points, group, live_faces
+from hardpde.blocks import Grid, face_points, group, live_faces, make_grid
 from hardpde.formulation import Formulation, cast, plain_scale
 from hardpde.networks import MLP, mlp
 from hardpde.penalties import Penalty, condition_penalties, periodic_penalties
 from hardpde.problem import Problem
 from hardpde.sampling import anytime, uniform
 from hardpde.soft import coordinates, filled
+
+ROOT = 2.0**0.5
 
 
 class Sorted(NamedTuple):
@@ -123,14 +125,6 @@ def xpinn(problem: Problem, *, blocks: Sequence[int] = (), layers: Sequence[int]
     return Formulation(problem, init, draw, draw, state, at, points, jnp.dtype(dtype), 1, penalties, separable=False)
 
 
-def make_grid(lower: Sequence[float], upper: Sequence[float], blocks: Sequence[int]) -> Grid:
-    """The grid over a box: as stated, or nearly square blocks."""
-    if blocks and len(blocks) != len(lower):
-        raise ValueError(f"blocks is {list(blocks)}; the domain has {len(lower)} dimensions, give a number for each")
-    corners = tuple(map(float, lower)), tuple(map(float, upper))
-    return Grid(*corners, tuple(blocks) or default_counts(*corners))
-
-
 def _joint(problem: Problem, grid: Grid, faces: np.ndarray, each: int) -> Penalty:
     """The terms that join neighbouring blocks: one for each face."""
 
@@ -144,6 +138,6 @@ def _joint(problem: Problem, grid: Grid, faces: np.ndarray, each: int) -> Penalt
     def rows(x: Array, jet: Array, share: Array) -> Array:
         one, two = (problem.residuals(x[k], jet[k, :, 0], jet[k, :, 1:].T) for k in range(2))
         # |q − mean|² of both sides and |R − R'|² in the losses of both blocks.
-        return share * jnp.concatenate([(jet[0, :, 0] - jet[1, :, 0]) / np.sqrt(2), np.sqrt(2) * (one - two)])
+        return share * jnp.concatenate([(jet[0, :, 0] - jet[1, :, 0]) / ROOT, ROOT * (one - two)])
 
     return Penalty(draw, rows, (1.0,) * len(faces), each, 2)

@@ -158,7 +158,7 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
                 last = float(losses[k, counts[k] - 1]) if counts[k] else float("nan")
                 training.history.append({"stage": stage.name, "step": int(steps[k]), "steps": stage.steps,
                                          "loss": last, "held_out": float(held[k]), "seconds": seconds})
-            report(_middle(trainings))
+            report(_middle([trainings[k] for k in took]))
             if path is not None and time.perf_counter() - saved > every and not all(endings):
                 _save(path, trainings, number, step, {"steps": steps.tolist(), "why": endings},
                       (model, weights, state, batch, good))

@@ -1,0 +1,15 @@
+"""PFNN-2 (Sheng & Yang, 2022) as the paper runs it: PFNN with networks under overlapping windows (A.8)."""
+
+from collections.abc import Sequence
+
+from hardpde.formulation import Formulation
+from hardpde.methods.fbpinn import windows
+from hardpde.methods.pfnn import ritz
+from hardpde.problem import Problem
+
+
+def pfnn2(problem: Problem, *, blocks: Sequence[int] = (), sigma: float = 0.0, layers: Sequence[int] = (30, 30, 30),
+          points: int = 8192, boundary: int = 512, dtype: str = "float32", chunk: int | None = None) -> Formulation:
+    """pfnn with the networks of fbpinn."""
+    return ritz(problem, windows(problem, blocks, sigma, layers, dtype), points=points, boundary=boundary, dtype=dtype,
+                chunk=chunk)
