@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[1] / "hardpde"
 MODULES = sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.py"))
 CORE = {"fields", "geometry", "conditions", "layout", "reference", "files"}
-SOLVING = {"problem", "networks", "ansatz", "inputs", "sampling", "penalties", "formulation"}
+SOLVING = {"problem", "networks", "ansatz", "inputs", "sampling", "penalties", "formulation", "energy"}
 
 # room: the rooms it may import from, itself aside; a room is a folder or a module.
 MAY = {
@@ -21,6 +21,7 @@ MAY = {
     "inputs": {"geometry", "problem"},
     "sampling": {"geometry", "problem"},
     "penalties": {"problem", "sampling"},
+    "energy": {"conditions", "layout", "problem", "sampling"},
     "formulation": {"ansatz", "geometry", "penalties", "problem"},
     "methods": CORE | SOLVING,
     "training": {"files"},
