@@ -1,6 +1,6 @@
 """Formulations whose conditions are asked for by the loss: the network is the state, as it is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import jax
@@ -9,6 +9,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.ansatz import Batch, Term, laplacian_over
+from hardpde.blocks import Grid, default_counts
 from hardpde.formulation import Balance, Formulation, Model, cast, default_chunks, plain_scale
 from hardpde.networks import mlp
 from hardpde.penalties import condition_penalties, periodic_penalties
@@ -29,6 +30,14 @@ def plain_network(problem: Problem, layers, dtype: str) -> Callable[[Array], Mod
     """One network from the coordinates, as they are, to the state."""
     sizes = [problem.schema.coordinates, *layers, problem.schema.size]
     return lambda key: mlp(key, sizes, jnp.dtype(dtype))
+
+
+def make_grid(problem: Problem, blocks: Sequence[int]) -> Grid:
+    """A grid of blocks over the domain: as stated, or nearly square ones."""
+    lower, upper = (tuple(map(float, bound)) for bound in problem.domain.bounds)
+    if blocks and len(blocks) != len(lower):
+        raise ValueError(f"blocks is {list(blocks)}; the domain has {len(lower)} dimensions, give a number for each")
+    return Grid(lower, upper, tuple(blocks) or default_counts(lower, upper))
 
 
 def soft(problem: Problem, init: Callable[[Array], Model], *, points: int, boundary: int, initial: int, dtype: str,

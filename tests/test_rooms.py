@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[1] / "hardpde"
 MODULES = sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.py"))
 CORE = {"fields", "geometry", "conditions", "layout", "reference", "files"}
-SOLVING = {"problem", "networks", "ansatz", "inputs", "sampling", "penalties", "formulation", "soft", "energy"}
+SOLVING = {"problem", "networks", "ansatz", "inputs", "sampling", "penalties", "formulation", "soft", "energy", "blocks"}
 
 # room: the rooms it may import from, itself aside; a room is a folder or a module.
 MAY = {
@@ -21,8 +21,8 @@ MAY = {
     "inputs": {"geometry", "problem"},
     "sampling": {"geometry", "problem"},
     "penalties": {"conditions", "geometry", "problem", "sampling"},
-    "soft": {"ansatz", "formulation", "networks", "penalties", "problem", "sampling"},
-    "penalties": {"problem", "sampling"},
+    "blocks": {"geometry"},
+    "soft": {"ansatz", "blocks", "formulation", "networks", "penalties", "problem", "sampling"},
     "energy": {"conditions", "layout", "problem", "sampling"},
     "formulation": {"ansatz", "geometry", "penalties", "problem"},
     "methods": CORE | SOLVING,

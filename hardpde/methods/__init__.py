@@ -1,12 +1,17 @@
 """Methods: functions from a Problem to a Formulation."""
 
 from hardpde.methods.exact import exact
+from hardpde.methods.fbpinn import fbpinn
 from hardpde.methods.hc import hc
+from hardpde.methods.pfnn import pfnn
+from hardpde.methods.pfnn2 import pfnn2
 from hardpde.methods.pinn import pinn
 from hardpde.methods.pinn_la import pinn_la
 from hardpde.methods.pinn_la2 import pinn_la2
 from hardpde.methods.pinn_ntk import pinn_ntk
+from hardpde.methods.xpinn import xpinn
 
-METHODS = {"exact": exact, "hc": hc, "pinn": pinn, "pinn-la": pinn_la, "pinn-la2": pinn_la2, "pinn-ntk": pinn_ntk}
+METHODS = {"exact": exact, "hc": hc, "pinn": pinn, "pinn-la": pinn_la, "pinn-la2": pinn_la2, "pinn-ntk": pinn_ntk,
+           "fbpinn": fbpinn, "xpinn": xpinn, "pfnn": pfnn, "pfnn2": pfnn2}
 
-__all__ = ["METHODS", "exact", "hc", "pinn", "pinn_la", "pinn_la2", "pinn_ntk"]
+__all__ = ["METHODS", "exact", "fbpinn", "hc", "pfnn", "pfnn2", "pinn", "pinn_la", "pinn_la2", "pinn_ntk", "xpinn"]

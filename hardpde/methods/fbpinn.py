@@ -5,11 +5,10 @@ from collections.abc import Callable, Sequence
 import jax.numpy as jnp
 from jax import Array
 
-from hardpde.blocks import make_grid
 from hardpde.formulation import Formulation, Model
 from hardpde.networks import windowed
 from hardpde.problem import Problem
-from hardpde.soft import filled, soft
+from hardpde.soft import filled, make_grid, soft
 
 NARROW = 0.1  # of the width of a block: how fast a window falls off
 
@@ -32,7 +31,7 @@ def fbpinn(problem: Problem, *, blocks: Sequence[int] = (), sigma: float = 0.0, 
 def windows(problem: Problem, blocks: Sequence[int], sigma: float, layers: Sequence[int],
             dtype: str) -> Callable[[Array, int, int], Model]:
     """What makes networks under windows over the domain, of inputs that begin with the coordinates."""
-    grid = make_grid(*problem.domain.bounds, blocks)
+    grid = make_grid(problem, blocks)
     if not sigma >= 0:
         raise ValueError(f"sigma is {sigma}; it is a positive length, or 0 for a tenth of a block")
     scale = sigma or NARROW * float(min(grid.widths))

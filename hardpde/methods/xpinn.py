@@ -10,13 +10,13 @@ import numpy as np
 from jax import Array
 
 from hardpde.ansatz import Batch, laplacian_over
-from hardpde.blocks import Grid, face_points, group, live_faces, make_grid
+from hardpde.blocks import Grid, face_points, group, live_faces
 from hardpde.formulation import Formulation, cast, plain_scale
 from hardpde.networks import MLP, mlp
 from hardpde.penalties import Penalty, condition_penalties, periodic_penalties
 from hardpde.problem import Problem
 from hardpde.sampling import anytime, uniform
-from hardpde.soft import coordinates, filled
+from hardpde.soft import coordinates, filled, make_grid
 
 ROOT = 2.0**0.5
 
@@ -45,8 +45,7 @@ def xpinn(problem: Problem, *, blocks: Sequence[int] = (), layers: Sequence[int]
     difference of the residuals of both sides, in the loss of both blocks.
     """
     problem = filled(problem, gradients)
-    schema, (lower, upper) = problem.schema, problem.domain.bounds
-    grid = make_grid(lower, upper, blocks)
+    schema, grid = problem.schema, make_grid(problem, blocks)
     second = schema.dim if problem.order == 2 else 0
     scale = plain_scale(problem)
     sizes = [schema.coordinates, *layers, schema.size]
