@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[1] / "hardpde"
 MODULES = sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.py"))
 CORE = {"fields", "geometry", "conditions", "layout", "reference", "files"}
-SOLVING = {"problem", "networks", "ansatz", "inputs", "sampling", "penalties", "formulation"}
+SOLVING = {"blocks", "problem", "networks", "ansatz", "inputs", "sampling", "penalties", "formulation"}
 
 # room: the rooms it may import from, itself aside; a room is a folder or a module.
 MAY = {
@@ -18,6 +18,7 @@ MAY = {
     "layout": {"conditions", "fields", "geometry"},
     "problem": {"conditions", "fields", "geometry", "layout", "reference"},
     "ansatz": {"conditions", "fields", "geometry", "layout"},
+    "blocks": {"geometry"},
     "inputs": {"geometry", "problem"},
     "sampling": {"geometry", "problem"},
     "penalties": {"problem", "sampling"},
