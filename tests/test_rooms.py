@@ -18,6 +18,7 @@ MAY = {
     "layout": {"conditions", "fields", "geometry"},
     "problem": {"conditions", "fields", "geometry", "layout", "reference"},
     "ansatz": {"conditions", "fields", "geometry", "layout"},
+    "blocks": {"geometry"},
     "inputs": {"geometry", "problem"},
     "sampling": {"geometry", "problem"},
     "penalties": {"conditions", "geometry", "problem", "sampling"},
