@@ -8,6 +8,7 @@ points stay last, along memory, which halves the time of a step; on a GPU the pr
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 
 import equinox as eqx
@@ -15,6 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+
+NARROW = 4  # inputs or outputs of a layer
+EVEN = 4  # hidden widths of stacks are multiples of it on a GPU
 
 
 class MLP(eqx.Module):
@@ -149,24 +153,81 @@ def _points_last(layers: list[tuple[Array, Array]], inputs: Array, second: int =
 def _points_first(layers: list[tuple[Array, Array]], inputs: Array, second: int = 0) -> Array:
     """Layers on jets (1 + c, n, width), value and tangents in one product."""
     *lead, c, n, width = inputs.shape
+    outputs = layers[-1][0].shape[-1]
     jet = inputs.reshape(*lead, c * n, width)
-    if layers[0][0].ndim == 3 and not lead:
-        jet = jnp.broadcast_to(jet, (layers[0][0].shape[0], *jet.shape))
+    if layers[0][0].ndim == 3:
+        layers = _padded(layers)
+        jet = jet if lead else jnp.broadcast_to(jet, (layers[0][0].shape[0], *jet.shape))
     for k, (w, b) in enumerate(layers):
-        if w.shape[-2] <= 4:  # a narrow product fuses with what follows as a sum
+        if w.shape[-2] <= NARROW:  # a narrow product fuses with what follows as a sum
             z = jet[..., 0, None] * w[..., None, 0, :]
             for i in range(1, w.shape[-2]):
                 z = z + jet[..., i, None] * w[..., None, i, :]
+        elif w.shape[-1] <= NARROW:  # and with what comes before
+            z = jnp.stack([(jet * w[..., None, :, o]).sum(-1) for o in range(w.shape[-1])], axis=-1)
         else:
-            z = jnp.matmul(jet, w, precision="highest")
+            z = _rows_product(jet, w)
         z = z.reshape(*z.shape[:-2], c, n, w.shape[-1])
-        value, tangents = z[..., :1, :, :] + b[..., None, None, :], z[..., 1:, :, :]
+        z = jnp.concatenate([z[..., :1, :, :] + b[..., None, None, :], z[..., 1:, :, :]], axis=-3)
         if k < len(layers) - 1:
-            value = jnp.tanh(value)
-            tangents = _through_tanh(value[..., 0, :, :], tangents, second, -3)
-        z = jnp.concatenate([value, tangents], axis=-3)
+            z = _tanh_jet(z, second)
         jet = z.reshape(*z.shape[:-3], c * n, w.shape[-1])
-    return z
+    return z[..., :outputs]
+
+
+def _padded(layers: list[tuple[Array, Array]]) -> list[tuple[Array, Array]]:
+    """The same stack with hidden widths that suit the memory of a GPU: what is added is and stays zero."""
+    found = []
+    extra = 0
+    for k, (w, b) in enumerate(layers):
+        more = -w.shape[-1] % EVEN if k < len(layers) - 1 else 0
+        found.append((jnp.pad(w, ((0, 0), (0, extra), (0, more))), jnp.pad(b, ((0, 0), (0, more)))))
+        extra = more
+    return found
+
+
+def _rows_product(jet: Array, w: Array) -> Array:
+    """(…, rows, i) (…, i, o) → (…, rows, o), in full precision.
+
+    A stack multiplies its rows in a few parts, so that the gradient by the weights, a sum over many rows into a small
+    matrix for each network, occupies more than a few cores of a GPU.
+    """
+    if w.ndim == 2:
+        return jnp.matmul(jet, w, precision="highest")
+    k, rows, width = jet.shape
+    parts = next(p for p in (16, 8, 4, 2, 1) if rows % p == 0)
+    several = jnp.broadcast_to(w[:, None], (k, parts, *w.shape[1:]))
+    return jnp.matmul(jet.reshape(k, parts, rows // parts, width), several, precision="highest").reshape(k, rows, -1)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _tanh_jet(z: Array, second: int) -> Array:
+    """The jet (…, slots, n, width) of tanh z. Its gradient is written out, to be read and written once."""
+    value, tangents = jnp.tanh(z[..., :1, :, :]), z[..., 1:, :, :]
+    return jnp.concatenate([value, _through_tanh(value[..., 0, :, :], tangents, second, -3)], axis=-3)
+
+
+def _tanh_forward(z: Array, second: int) -> tuple[Array, Array]:
+    return _tanh_jet(z, second), z
+
+
+def _tanh_backward(second: int, z: Array, g: Array) -> tuple[Array]:
+    """With h = tanh z₀, s = 1 − h², Q = Σ z_k² over space: outputs h, s z_k, and s z_Δ − 2 h s Q for the Laplacian."""
+    h = jnp.tanh(z[..., :1, :, :])
+    s = 1 - h * h
+    g_value, g_tangents = g[..., :1, :, :], g[..., 1:, :, :]
+    g_slope = (g_tangents * z[..., 1:, :, :]).sum(-3, keepdims=True)
+    if not second:
+        return (jnp.concatenate([s * (g_value - 2 * h * g_slope), s * g_tangents], axis=-3),)
+    space, rest, g_bend = slice(1, 1 + second), slice(1 + second, None), g[..., -1:, :, :]
+    squares = (z[..., space, :, :] ** 2).sum(-3, keepdims=True)
+    g_slope = g_slope - 2 * h * squares * g_bend
+    return (jnp.concatenate([s * (g_value - 2 * s * squares * g_bend - 2 * h * g_slope),
+                             s * (g[..., space, :, :] - 4 * h * g_bend * z[..., space, :, :]),
+                             s * g[..., rest, :, :]], axis=-3),)
+
+
+_tanh_jet.defvjp(_tanh_forward, _tanh_backward)
 
 
 def _through_tanh(value: Array, tangents: Array, second: int, axis: int) -> Array:

@@ -23,7 +23,8 @@ class Penalty:
 
     A place is one point, or a few points whose states are compared. draw(key): places (k, n, c) of k points each,
     term by term, and what the rows need to know there, with places last. rows(x, jet, data): what should be zero at
-    one place, (r,), from its points (k, c) and the jets of the state there (k, m, slots).
+    one place, (r,), from its points (k, c) and the jets of the state there (k, m, slots). needs: what of the jets the
+    rows read: 0 values, 1 derivatives in space too, 2 all that the equations read.
     """
 
     draw: Callable[[Array], tuple[Array, Any]]
@@ -31,6 +32,7 @@ class Penalty:
     weights: tuple[float, ...]  # one for each term
     each: int  # places of a term
     points: int = 1  # k
+    needs: int = 1
 
 
 def periodic_penalties(problem: Problem, points: int, chunks: int, default: float | None = None,
@@ -73,9 +75,10 @@ def condition_penalties(problem: Problem, boundary: int, initial: int, chunks: i
 
         def at_start(key: Array) -> tuple[Array, Any]:
             x = problem.boundaries[INITIAL].sample(key, many * len(starts))
-            return x[None], equations(problem, starts, x, jnp.zeros((len(x), problem.schema.dim)))
+            a, g = equations(problem, starts, x, jnp.zeros((len(x), problem.schema.dim)))
+            return x[None], (a[:, : problem.schema.size], g)
 
-        found.append(Penalty(at_start, mismatch, (1.0,) * len(starts), many))
+        found.append(Penalty(at_start, mismatch, (1.0,) * len(starts), many, needs=0))
     return tuple(found)
 
 

@@ -66,7 +66,7 @@ def soft(problem: Problem, init: Callable[[Array], Model], *, points: int, bound
         for k, penalty in enumerate(penalties):
             y, data = penalty.draw(jax.random.fold_in(key, k + 1))
             y = y.reshape(-1, schema.coordinates)
-            parts.append(Batch(y, None, (Term(coordinates(y, True, 0), None),), None, (), data))
+            parts.append(Batch(y, None, (Term(needed(y, schema.dim, penalty.needs, second), None),), None, (), data))
         return cast(Batch(x, None, (Term(coordinates(x, True, second), None),), jax.vmap(scale, out_axes=1)(x),
                           tuple(parts)), dtype)
 
@@ -92,3 +92,8 @@ def coordinates(x: Array, derivatives: bool, second: int) -> Array:
     slopes = jnp.broadcast_to(jnp.eye(c, dtype=x.dtype)[:, :, None], (c, c, n))
     bends = [jnp.zeros((c, 1, n), x.dtype)] if second else []
     return jnp.concatenate([x.T[:, None], slopes, *bends], axis=1)
+
+
+def needed(x: Array, dim: int, needs: int, second: int) -> Array:
+    """The same with as many slots as the rows of a penalty read."""
+    return coordinates(x, True, second) if needs > 1 else coordinates(x, True, 0)[:, : 1 + needs * dim]

@@ -22,7 +22,6 @@ MAY = {
     "inputs": {"geometry", "problem"},
     "sampling": {"geometry", "problem"},
     "penalties": {"conditions", "geometry", "problem", "sampling"},
-    "blocks": {"geometry"},
     "soft": {"ansatz", "blocks", "formulation", "networks", "penalties", "problem", "sampling"},
     "energy": {"conditions", "layout", "problem", "sampling"},
     "formulation": {"ansatz", "geometry", "penalties", "problem"},

@@ -16,7 +16,7 @@ from hardpde.networks import MLP, mlp
 from hardpde.penalties import Penalty, condition_penalties, periodic_penalties
 from hardpde.problem import Problem
 from hardpde.sampling import anytime, uniform
-from hardpde.soft import coordinates, filled, make_grid
+from hardpde.soft import coordinates, filled, make_grid, needed
 
 ROOT = 2.0**0.5
 
@@ -56,11 +56,11 @@ def xpinn(problem: Problem, *, blocks: Sequence[int] = (), layers: Sequence[int]
     joints = (_joint(problem, grid, faces, each),) if len(faces) else ()
     penalties = (*conditions, *joints)
 
-    def sort(x: Array, ids: Array, capacity: int, bends: int) -> tuple[Sorted, Array]:
+    def sort(x: Array, ids: Array, capacity: int, needs: int) -> tuple[Sorted, Array]:
         """Points (n, c) by block, and whether there was room for them, (n,)."""
         order, mask = group(ids, grid.number, capacity)
         order, mask = order.ravel(), mask.ravel()
-        inputs = coordinates(x[order], True, bends)  # (c, slots, blocks · capacity)
+        inputs = needed(x[order], schema.dim, needs, second)  # (c, slots, blocks · capacity)
         inputs = jnp.moveaxis(inputs.reshape(*inputs.shape[:2], grid.number, capacity), 2, 0)
         target = jnp.where(mask, order, len(x))  # what is not a point of the block goes beyond the end
         place = jnp.zeros(len(x) + 1, int).at[target].set(jnp.arange(len(order)))[:-1]
@@ -101,8 +101,7 @@ def xpinn(problem: Problem, *, blocks: Sequence[int] = (), layers: Sequence[int]
     def _draw(key: Array) -> Batch:
         parts = []
         for k, ((x, ids, data), room) in enumerate(zip(points_of(key), rooms)):
-            bends = second if k == 0 or (joints and k == len(penalties)) else 0
-            term, kept = sort(x, ids, room, bends)
+            term, kept = sort(x, ids, room, penalties[k - 1].needs if k else 2)
             # What found no room counts as nothing.
             factors = jax.vmap(scale, out_axes=1)(x) * kept if k == 0 else None
             places = kept.reshape(1 if k == 0 else penalties[k - 1].points, -1).all(0)
@@ -139,4 +138,4 @@ def _joint(problem: Problem, grid: Grid, faces: np.ndarray, each: int) -> Penalt
         # |q − mean|² of both sides and |R − R'|² in the losses of both blocks.
         return share * jnp.concatenate([(jet[0, :, 0] - jet[1, :, 0]) / ROOT, ROOT * (one - two)])
 
-    return Penalty(draw, rows, (1.0,) * len(faces), each, 2)
+    return Penalty(draw, rows, (1.0,) * len(faces), each, points=2, needs=2)
