@@ -193,6 +193,7 @@ def _compare(arguments: argparse.Namespace) -> dict:
 
     def keep(record: dict, solutions: list[Solution]) -> None:
         progress.close()
+        record["provenance"] = about
         save_record(folder, record)
         for solution in solutions:
             solution.save(folder / "models" / f"{record['method']}-{solution.settings['seed']}.eqx")
