@@ -2,6 +2,7 @@
 
     python benchmarks/readme.py                                        the tables
     python benchmarks/readme.py RUN/metrics.json results/NAME.json     a run's figures, then the tables
+    python benchmarks/readme.py RUN/comparison.json results/compare-NAME.json     a comparison's, then the tables
 """
 
 import json
@@ -9,6 +10,7 @@ import re
 import sys
 from pathlib import Path
 
+from hardpde.evaluation.comparison import statistic_text
 from hardpde.provenance import plain_command
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,11 +63,31 @@ def checks() -> list[str]:
     return ["| | `exact` | `hc` |", "|---|---|---|", *rows]
 
 
-def steps() -> list[str]:
+def comparisons() -> list[str]:
+    """One row for each method of each comparison: the error of the first component, over the seeds."""
     rows = []
-    for path in sorted(RESULTS.glob("step-*.json")):
+    for path in sorted(RESULTS.glob("compare-*.json")):
+        data = json.loads(path.read_text())
+        where = {record["method"]: record["provenance"]["device"] for record in data["records"]}
+        for method, found in data["summary"].items():
+            component = next(iter(found["errors"]))
+            error = statistic_text(found["errors"][component]["mae"])
+            cells = data["problem"], f"`{method}`", error, statistic_text(found["boundary_violation"])
+            rows.append(f"| {' | '.join(cells)} | {found['parameters']:,} | {found['seconds']:.0f} s | {where[method]} "
+                        f"| {_link(path)} |")
+    return ["| problem | method | error (MAE) | largest violation | weights | training, all seeds | machine | file |",
+            "|---|---|---|---|---|---|---|---|", *rows]
+
+
+def steps() -> list[str]:
+    """One measurement of each method on each machine; step-X.json goes before step-X-first.json."""
+    rows, seen = [], set()
+    for path in sorted(RESULTS.glob("step-*.json"), key=lambda path: path.stem):
         data = json.loads(path.read_text())
         for step in data["steps"]:
+            if (step["method"], data["device"]) in seen:
+                continue
+            seen.add((step["method"], data["device"]))
             rows.append(f"| `{step['method']}`, {step['parameters']:,} weights, {step['dtype']} | "
                         f"{step['step_ms']:.3g} ms | {data['device']} | {_link(path)} |")
     return ["| | step | machine | file |", "|---|---|---|---|", *rows]
@@ -78,6 +100,9 @@ def _link(path: Path) -> str:
 def collect(source: Path, target: Path) -> None:
     """Copy a run's metrics; the command is kept without the folder it wrote to."""
     run = json.loads(source.read_text())
+    if "records" in run:
+        target.write_text(json.dumps(run, indent=1) + "\n")
+        return
     target.write_text(json.dumps({**run, "command": plain_command(run["command"])}, indent=1) + "\n")
 
 
@@ -86,7 +111,7 @@ def main() -> None:
         collect(Path(sys.argv[1]), Path(sys.argv[2]))
     readme = ROOT / "README.md"
     text = readme.read_text()
-    for name, rows in (("results", runs()), ("checks", checks()), ("steps", steps())):
+    for name, rows in (("results", runs()), ("checks", checks()), ("comparisons", comparisons()), ("steps", steps())):
         block = f"<!-- {name} -->\n" + "\n".join(rows) + f"\n<!-- /{name} -->"
         text = re.sub(f"<!-- {name} -->.*?<!-- /{name} -->", lambda _, block=block: block, text, flags=re.S)
     text = re.sub("<!-- constant -->.*?<!-- /constant -->", f"<!-- constant -->{constant()}<!-- /constant -->", text)

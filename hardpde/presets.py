@@ -24,8 +24,9 @@ def _constant(rate: float, steps: int) -> dict[str, Any]:
             "block": 100}
 
 
-# Points stay while L-BFGS runs, and are drawn again between its blocks.
-_LBFGS = {"optimiser": "lbfgs", "options": {}, "steps": 3000, "redraw": 1000}
+# Until it converges, at most as long as in the paper's figure 7. Points stay while it runs, and are drawn again now
+# and then.
+_LBFGS = {"optimiser": "lbfgs", "options": {"tolerance": 1e-8}, "steps": 15_000, "redraw": 1000}
 _PAPER_STAGES = [_adam(), _LBFGS]
 
 
