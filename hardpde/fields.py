@@ -145,7 +145,7 @@ class Filled(NamedTuple):
     @property
     def space(self) -> Array:
         raise ValueError("only div of a gradient field is known where gradients are filled by differentiation; "
-                         "keep gradients='fields'")
+                         "set gradients='fields'")
 
 
 def div(derivative: Derivative | Filled) -> Array:
