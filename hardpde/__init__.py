@@ -7,6 +7,7 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 
+from hardpde.compare import compare  # noqa: E402
 from hardpde.conditions import (  # noqa: E402
     Condition,
     dirichlet,
@@ -40,7 +41,7 @@ from hardpde.training import Stage  # noqa: E402
 
 __all__ = [
     "Ball", "Boundary", "Box", "Condition", "Focus", "Formulation", "Hints", "Inlay", "Interval", "Mirror", "Polygon",
-    "Problem", "Reference", "Shape", "Solution", "Spline", "Stage", "Surrogate", "airfoil", "curl", "dirichlet",
-    "div", "dt", "extend", "grad", "initial", "interface", "laplacian", "learned_distance", "neumann", "periodic",
-    "read_airfoil", "robin", "slip", "solve", "traction",
+    "Problem", "Reference", "Shape", "Solution", "Spline", "Stage", "Surrogate", "airfoil", "compare", "curl",
+    "dirichlet", "div", "dt", "extend", "grad", "initial", "interface", "laplacian", "learned_distance", "neumann",
+    "periodic", "read_airfoil", "robin", "slip", "solve", "traction",
 ]

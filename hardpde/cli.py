@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from hardpde.compare import compare, plan
 from hardpde.evaluation.certificate import certify, random_models, violation
-from hardpde.evaluation.comparison import markdown, write_comparison
+from hardpde.evaluation.comparison import endings, in_short, markdown, write_comparison
 from hardpde.evaluation.evaluate import (
     draw_domain,
     export,
@@ -26,6 +26,7 @@ from hardpde.progress import Progress
 from hardpde.provenance import device, provenance
 from hardpde.runs import (
     CHECKPOINT,
+    begun,
     check_folder,
     is_comparison,
     load_problem,
@@ -50,7 +51,7 @@ def main(words: list[str] | None = None) -> int:
     except OSError as error:
         return _fail(f"{error.strerror or error}: '{error.filename}'" if error.filename else str(error))
     except KeyboardInterrupt:
-        print("\nhardpde: stopped; `hardpde resume RUN` goes on from the last checkpoint", file=sys.stderr)
+        print(f"\nhardpde: stopped{arguments.after_stop}", file=sys.stderr)
         return 130
     if arguments.json:
         print(json.dumps(finite(result)))
@@ -68,10 +69,11 @@ def _say(arguments: argparse.Namespace, text: str) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> dict:
+    width = max(map(len, (*PROBLEMS, *METHODS)))
     for title, entries in (("problems", PROBLEMS), ("methods", METHODS)):
         _say(arguments, f"{title}:")
         for name, entry in entries.items():
-            _say(arguments, f"  {name:14} {(entry.__doc__ or '').strip().splitlines()[0]}")
+            _say(arguments, f"  {name:{width}}  {(entry.__doc__ or '').strip().splitlines()[0]}")
     return {"problems": list(PROBLEMS), "methods": list(METHODS)}
 
 
@@ -177,31 +179,49 @@ def _compare(arguments: argparse.Namespace) -> dict:
     plans = plan(problem, methods, arguments.seeds, arguments.preset, arguments.schedule, dict(arguments.set),
                  arguments.steps)
     folder = Path(arguments.out or f"runs/compare-{problem.name}-{arguments.preset}")
-    check_folder(folder, arguments.force or arguments.resume)
-    asked = {"plans": plans, "seeds": arguments.seeds}
-    done = read_records(folder, asked) if arguments.resume else {}
-    if not done:
-        prepare(folder)
+    asked, done = {"plans": plans, "seeds": arguments.seeds}, {}
+    if arguments.resume:
+        done = read_records(folder, asked, source)
+        asked["plans"] = {**begun(folder), **plans}
+    elif not arguments.force and is_comparison(folder):
+        raise ValueError(f"'{folder}' exists; --resume goes on with it and --force replaces it, or choose another "
+                         f"folder with --out")
+    else:
+        check_folder(folder, arguments.force)
     about = provenance()
-    write_run(folder, asked, source, about, "comparing")
+    gradients = [gradient for gradient, _ in problem.schema.gradients]
     progress = Progress([])
+
+    def start(refused: list[dict]) -> None:
+        for row in refused:
+            _say(arguments, f"{row['method']} does not apply: {row['why']}")
+        if not (arguments.resume and is_comparison(folder)):
+            prepare(folder)
+        write_run(folder, asked, source, about, "comparing")
+        for method in done:
+            _say(arguments, f"{method} is done: {in_short(done[method], gradients)}")
 
     def begin(settings: dict) -> None:
         nonlocal progress
-        _say(arguments, f"{problem.name} by {settings['method_name']}, {arguments.seeds} seeds at once, on {device()}")
+        seeds = f"{arguments.seeds} seeds at once" if arguments.seeds > 1 else "1 seed"
+        _say(arguments, f"{problem.name} by {settings['method_name']}, {seeds}, on {device()}")
         progress = Progress(settings["stages"])
 
     def keep(record: dict, solutions: list[Solution]) -> None:
         progress.close()
         record["provenance"] = about
-        save_record(folder, record)
+        (folder / "models").mkdir(exist_ok=True)
         for solution in solutions:
             solution.save(folder / "models" / f"{record['method']}-{solution.settings['seed']}.eqx")
+        save_record(folder, record)
+        for stage, seeds, steps, why in endings(record):
+            if not why.startswith("all "):
+                _say(arguments, f"{stage}, seeds {seeds}: ended after {steps} steps: {why}")
+        _say(arguments, f"{record['method']}: {in_short(record, gradients)}; {record['seconds']:.1f} s of training")
 
     records, refused = compare(problem, methods, arguments.seeds, arguments.preset, schedule=arguments.schedule,
-                               options=dict(arguments.set), steps=arguments.steps, done=done, begin=begin, keep=keep,
-                               report=lambda row: progress(row))
-    gradients = [gradient for gradient, _ in problem.schema.gradients]
+                               options=dict(arguments.set), steps=arguments.steps, done=done, start=start, begin=begin,
+                               keep=keep, report=lambda row: progress(row))
     trivial = measure_baselines(problem, make_reference(problem))
     summary = write_comparison(folder, problem.name, records, refused, trivial, about, gradients)
     write_run(folder, asked, source, about, "finished")
@@ -212,15 +232,21 @@ def _compare(arguments: argparse.Namespace) -> dict:
 
 
 def _resume(arguments: argparse.Namespace) -> dict:
-    folder = Path(arguments.folder)
-    if is_comparison(folder):
-        raise ValueError(f"'{folder}' is a comparison; go on with it by `hardpde compare … --resume --out {folder}`")
+    folder = _run_folder(arguments, "`hardpde compare … --resume --out {folder}` goes on with it")
     about, problem = read_run(folder)
     if about["status"] == "finished":
         result = read_json(folder / "metrics.json")
         _say(arguments, f"'{folder}' is finished already")
         return _result(arguments, result, folder)
     return _train(arguments, problem, about["settings"], about["source"], about["provenance"], folder)
+
+
+def _run_folder(arguments: argparse.Namespace, instead: str) -> Path:
+    """The folder of one run; of a comparison, it is said what to do instead."""
+    folder = Path(arguments.folder)
+    if is_comparison(folder):
+        raise ValueError(f"'{folder}' is a comparison of methods, not a run; {instead.format(folder=folder)}")
+    return folder
 
 
 def _finished(folder: Path) -> tuple[Solution, dict, dict]:
@@ -243,7 +269,7 @@ def _history(folder: Path) -> list[dict]:
 
 
 def _report(arguments: argparse.Namespace) -> dict:
-    folder = Path(arguments.folder)
+    folder = _run_folder(arguments, "`hardpde compare … --resume --out {folder}` writes its report again")
     solution, about, metrics = _finished(folder)
     show(solution, folder, metrics, metrics["certificate"], make_reference(solution.problem), about["provenance"])
     _say(arguments, f"open {folder / 'report.html'}")
@@ -251,7 +277,7 @@ def _report(arguments: argparse.Namespace) -> dict:
 
 
 def _export(arguments: argparse.Namespace) -> dict:
-    folder = Path(arguments.folder)
+    folder = _run_folder(arguments, "`hardpde solve` makes runs that can be exported")
     solution, _, _ = _finished(folder)
     stem = Path(arguments.out) if arguments.out else folder / "solution"
     stem = stem.with_suffix("") if stem.suffix in (".vtu", ".pvd") else stem
@@ -336,19 +362,20 @@ def _parser() -> argparse.ArgumentParser:
     def command(name: str, function, text: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text)
         sub.add_argument("--json", action="store_true", help="print one JSON object as the last line of stdout")
-        sub.set_defaults(run=function)
+        sub.set_defaults(run=function, after_stop="")
         return sub
 
     def training(sub: argparse.ArgumentParser) -> None:
         sub.add_argument("--checkpoint-every", type=_positive, default=60.0, metavar="SECONDS",
                          help="how often to write a checkpoint (default 60)")
+        sub.set_defaults(after_stop="; `hardpde resume RUN` goes on from the last checkpoint")
 
-    def settings(sub: argparse.ArgumentParser, form: str, text: str) -> None:
+    def settings(sub: argparse.ArgumentParser, form: str, text: str, steps: str = "") -> None:
         sub.add_argument("--preset", choices=PRESETS, default="quick", help="(default quick)")
         sub.add_argument("--schedule", choices=SCHEDULES, default="fair",
                          help="Adam's rate: fair, or as-published, constant for the paper's baselines (default fair)")
         sub.add_argument("--steps", type=_steps, metavar="N,N",
-                         help="steps of each stage of the preset; 0 leaves one out")
+                         help=f"steps of each stage of the preset; 0 leaves one out{steps}")
         sub.add_argument("--set", type=_setting, action="append", default=[], metavar=form, help=text)
 
     def problem(sub: argparse.ArgumentParser) -> None:
@@ -382,10 +409,13 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--methods", type=_names, default=["exact", "hc", "pinn"], metavar="A,B",
                      help="methods to compare, or all (default exact,hc,pinn; see `hardpde list`)")
     sub.add_argument("--seeds", type=int, default=5, metavar="N", help="how many, trained at once (default 5)")
-    settings(sub, "METHOD.NAME=VALUE", "an option of one method, or NAME=VALUE of all that know it (may be repeated)")
+    settings(sub, "METHOD.NAME=VALUE", "an option of one method, or NAME=VALUE of all that know it (may be repeated)",
+             "; a method with fewer stages takes the first numbers")
     sub.add_argument("--out", metavar="DIR", help="folder (default runs/compare-PROBLEM-PRESET)")
-    sub.add_argument("--force", action="store_true", help="replace an earlier comparison in that folder")
-    sub.add_argument("--resume", action="store_true", help="go on with it: methods that are done are kept")
+    earlier = sub.add_mutually_exclusive_group()
+    earlier.add_argument("--force", action="store_true", help="replace an earlier comparison in that folder")
+    earlier.add_argument("--resume", action="store_true", help="go on with it: methods that are done are kept")
+    sub.set_defaults(after_stop="; the same command with --resume goes on, and keeps the methods that are done")
 
     sub = command("reference", _reference, "compute a problem's reference solution")
     problem(sub)

@@ -1,51 +1,70 @@
 """Several methods on one problem, with several seeds: trained side by side and measured alike."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from hardpde.evaluation.certificate import certify, violation
-from hardpde.evaluation.evaluate import make_reference, measure
+from hardpde.formulation import Formulation
 from hardpde.methods import METHODS
 from hardpde.presets import with_steps
 from hardpde.problem import Problem
 from hardpde.reference import Reference
+from hardpde.sampling import uniform
 from hardpde.solve import Solution, check_options, make_formulation, make_settings, run_seeds
 
 MOST_SEEDS = 100
+PLACES = 4096  # where residuals are measured
 
 
 def compare(problem: Problem, methods: Sequence[str], seeds: int = 5, preset: str = "quick", *,
             schedule: str = "fair", options: Mapping[str, Any] | None = None, steps: list[int] | None = None,
             done: Mapping[str, dict] | None = None, report: Callable[[dict], None] = lambda row: None,
+            start: Callable[[list[dict]], None] = lambda refused: None,
             begin: Callable[[dict], None] = lambda settings: None,
             keep: Callable[[dict, list[Solution]], None] = lambda record, solutions: None,
             ) -> tuple[list[dict], list[dict]]:
     """Train every method with the seeds 0, 1, … at once and measure it: records, and methods that do not apply.
 
     options: of the methods, {"width": 64} for all that know it, {"pinn.layers": [20, 20]} for one. done: records
-    that exist already, by method. report gets every row of the history, begin the settings before a method is
-    trained, keep its record and solutions afterwards. A record is plain data; a method that does not apply is
-    {"method", "why"}.
+    that exist already, by method. start gets the methods that do not apply before any is trained, report every row of
+    the history, begin the settings before a method is trained, keep its record and solutions afterwards. A record is
+    plain data; a method that does not apply is {"method", "why"}.
     """
-    reference = make_reference(problem)
+    from hardpde.evaluation.evaluate import make_reference  # draws: not needed to import the package
+
+    reference, done = make_reference(problem), done or {}
     plans = plan(problem, methods, seeds, preset, schedule, options or {}, steps)
-    records, refused = [], []
+    formulations, refused = formulate(problem, {name: plans[name] for name in plans if name not in done})
+    if not done and not formulations:
+        raise ValueError("no method applies: " + "; ".join(f"{row['method']}: {row['why']}" for row in refused))
+    start(refused)
+    records = []
     for method, settings in plans.items():
-        if done and method in done:
+        if method in done:
             records.append(done[method])
-            continue
+        elif method in formulations:
+            begin(settings)
+            solutions = run_seeds(problem, settings, list(range(seeds)), formulation=formulations[method],
+                                  report=report)
+            records.append(measured(solutions, reference))
+            keep(records[-1], solutions)
+    return records, refused
+
+
+def formulate(problem: Problem, plans: Mapping[str, dict]) -> tuple[dict[str, Formulation], list[dict]]:
+    """What each method makes of the problem, and {"method", "why"} of those that do not apply."""
+    found, refused = {}, []
+    for method, settings in plans.items():
         try:
-            formulation = make_formulation(problem, settings)
+            found[method] = make_formulation(problem, settings)
         except ValueError as error:
             refused.append({"method": method, "why": str(error)})
-            continue
-        begin(settings)
-        solutions = run_seeds(problem, settings, list(range(seeds)), formulation=formulation, report=report)
-        records.append(measured(solutions, reference))
-        keep(records[-1], solutions)
-    return records, refused
+    return found, refused
 
 
 def plan(problem: Problem, methods: Sequence[str], seeds: int, preset: str, schedule: str, options: Mapping[str, Any],
@@ -53,6 +72,8 @@ def plan(problem: Problem, methods: Sequence[str], seeds: int, preset: str, sche
     """The settings of every method of a comparison; every fault is a ValueError of one sentence."""
     if not 1 <= seeds <= MOST_SEEDS:
         raise ValueError(f"{seeds} seeds are asked for; it is a number from 1 to {MOST_SEEDS}")
+    if not methods:
+        raise ValueError(f"no method is named; the methods are {', '.join(METHODS)}")
     if twice := [method for k, method in enumerate(methods) if method in methods[:k]]:
         raise ValueError(f"method '{twice[0]}' is named twice; name every method once")
     plans = {method: make_settings(problem, method, preset, 0, None, None, None, schedule) for method in methods}
@@ -63,13 +84,19 @@ def plan(problem: Problem, methods: Sequence[str], seeds: int, preset: str, sche
                              f"the methods are {', '.join(plans)}")
         meant = [method] if dot else [m for m in plans if option in (METHODS[m].__kwdefaults__ or {})]
         if not meant:
-            raise ValueError(f"none of the methods has an option '{option}'")
+            raise ValueError(f"none of the methods compared ({', '.join(plans)}) has an option '{option}'")
         for each in meant:
             plans[each]["method"][option] = value
+    most = max(len(settings["stages"]) for settings in plans.values())
+    if steps is not None and len(steps) > most:
+        raise ValueError(f"{len(steps)} numbers of steps are given and no method has more than {most} stages")
     for method, settings in plans.items():
         check_options(settings)
         if steps is not None:
-            plans[method] = with_steps(settings, steps[: len(settings["stages"])])
+            try:
+                plans[method] = with_steps(settings, steps[: len(settings["stages"])])
+            except ValueError as error:
+                raise ValueError(f"method '{method}': {error}") from None
     return plans
 
 
@@ -88,6 +115,8 @@ def measured(solutions: list[Solution], reference: Reference | None) -> dict[str
 
 
 def _run(solution: Solution, reference: Reference | None) -> dict[str, Any]:
+    from hardpde.evaluation.evaluate import measure
+
     training, formulation = solution.training, solution.formulation
     last = training.history[-1]
     return {
@@ -99,18 +128,28 @@ def _run(solution: Solution, reference: Reference | None) -> dict[str, Any]:
 
 
 def residual(solution: Solution) -> float:
-    """The mean squared residual of the equations at points the training has not seen: the same for every method."""
+    """The mean over points of the sum of the squares of the problem's own equations.
+
+    The same for every method: uniform points, no factors, and none of the equations that tie gradient fields, which
+    only some methods have, to their fields.
+    """
     formulation = solution.formulation
-    batch = formulation.draw_held_out(jax.random.key(2**31))
-    return float(jax.jit(formulation.equation_loss)(solution.training.model, batch))
+    schema = formulation.problem.schema
+    ties = sum(int(np.prod(schema.shapes[name])) for name, _ in schema.gradients)
+    batch = formulation.at(np.asarray(uniform(solution.problem, jax.random.key(2**31), PLACES)), True)
+    model = jax.tree.map(lambda a: a.astype(jnp.float64), solution.training.model)
+    rows = jax.jit(formulation.residuals)(model, batch._replace(scale=jnp.ones(())))
+    return float((rows[: len(rows) - ties] ** 2).sum(0).mean())
 
 
 def step_times(history: list[dict]) -> dict[str, float]:
-    """Milliseconds of a step of each stage, without its first block, which is compiled."""
+    """Milliseconds of a step of each stage, from blocks as long as its first one: that is when it is compiled."""
     found = {}
     for stage in dict.fromkeys(row["stage"] for row in history):
         rows = [row for row in history if row["stage"] == stage]
-        steps = rows[-1]["step"] - rows[0]["step"]
-        if steps > 0:
-            found[stage] = 1e3 * (rows[-1]["seconds"] - rows[0]["seconds"]) / steps
+        length = rows[0]["step"]
+        seconds = [after["seconds"] - before["seconds"] for before, after in pairwise(rows)
+                   if after["step"] - before["step"] == length]
+        if seconds and length:
+            found[stage] = 1e3 * sum(seconds) / (length * len(seconds))
     return found

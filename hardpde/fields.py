@@ -137,7 +137,8 @@ def grad(derivative: Derivative) -> Array:
     return derivative.space
 
 
-class Filled(NamedTuple):
+@dataclass(frozen=True)
+class Filled:
     """Derivatives of a gradient field that is not a field of its own: its divergence is all that is known."""
 
     divergence: Array
@@ -145,7 +146,9 @@ class Filled(NamedTuple):
     @property
     def space(self) -> Array:
         raise ValueError("only div of a gradient field is known where gradients are filled by differentiation; "
-                         "set gradients='fields'")
+                         "use a method with gradients='fields'")
+
+    time = laplacian = space
 
 
 def div(derivative: Derivative | Filled) -> Array:

@@ -133,14 +133,18 @@ class Formulation:
 
     def term_traces(self, model: Model, batch: Batch, sample: int) -> Array:
         """The mean over at most `sample` places of each term of the squared derivatives of its rows by all weights:
-        the trace of its neural tangent kernel over the number of places, (1 + p,)."""
+        the trace of its neural tangent kernel over the number of places, (1 + p,).
+
+        Places of a term come piece by piece, so those that are looked at are spread over all of them.
+        """
 
         def trace(rows: Callable[[Model, Batch], Array], part: Batch, places: int) -> Array:
             def one(place: Batch) -> Array:
                 rates = jax.jacrev(lambda m: rows(m, place)[:, 0])(model)
                 return jax.tree.reduce(jnp.add, jax.tree.map(lambda a: (a**2).sum(), rates))
 
-            return jax.vmap(one)(jax.tree.map(lambda a: a[:sample], split(part, places))).mean()
+            chosen = np.arange(min(sample, places)) * places // min(sample, places)
+            return jax.vmap(one)(jax.tree.map(lambda a: a[chosen], split(part, places))).mean()
 
         found = [trace(self.residuals, batch._replace(penalised=(), weights=None), len(batch.x))[None]]
         for penalty, part, _ in self._parts(batch):

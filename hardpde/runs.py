@@ -167,21 +167,39 @@ def is_comparison(folder: Path) -> bool:
 
 def save_record(folder: Path, record: dict[str, Any]) -> None:
     """Keep the record of one method of a comparison, so that it can go on from there."""
-    for name in ("records", "models"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / "records").mkdir(exist_ok=True)
     write_json(folder / "records" / f"{record['method']}.json", record)
 
 
-def read_records(folder: Path, asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def read_records(folder: Path, asked: dict[str, Any], source: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The records of a comparison that has begun, by method; it must have been asked for in the same way."""
     if not folder.exists():
         return {}
     if not is_comparison(folder):
-        raise ValueError(f"'{folder}' is not a comparison; choose another folder with --out")
-    stated = read_json(folder / "run.json")["settings"]
-    plans = json.loads(json.dumps(asked["plans"]))
-    same = all(stated["plans"].get(name, plan) == plan for name, plan in plans.items())
-    if stated["seeds"] != asked["seeds"] or not same:
-        raise ValueError(f"'{folder}' was begun with other settings; give the same ones, or --force to start again")
-    files = {name: folder / "records" / f"{name}.json" for name in plans if name in stated["plans"]}
-    return {name: read_json(path) for name, path in files.items() if path.exists()}
+        raise ValueError(f"'{folder}' is not a comparison, so --resume cannot go on with it; choose another folder "
+                         f"with --out")
+    run = read_json(folder / "run.json")
+    stated, asked = run["settings"], json.loads(json.dumps(asked))
+    again = "give the same, or --force to start again"
+    if any(run.get("source", {}).get(key) != source.get(key) for key in ("name", "sha256", "options")):
+        raise ValueError(f"'{folder}' was begun with another problem, or its file has changed; {again}")
+    different = [name for name, plan in asked["plans"].items() if stated["plans"].get(name, plan) != plan]
+    if stated.get("seeds") != asked["seeds"]:
+        raise ValueError(f"'{folder}' was begun with {stated.get('seeds')} seeds, not {asked['seeds']}; {again}")
+    if different:
+        raise ValueError(f"'{folder}' was begun with other settings of {', '.join(different)}; {again}")
+    files = {name: folder / "records" / f"{name}.json" for name in asked["plans"] if name in stated["plans"]}
+    return {name: _record(path) for name, path in files.items() if path.exists()}
+
+
+def begun(folder: Path) -> dict[str, Any]:
+    """The settings of all methods that a comparison was asked for so far."""
+    return read_json(folder / "run.json")["settings"]["plans"] if is_comparison(folder) else {}
+
+
+def _record(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text())
+        return {**record, **{key: record[key] for key in ("method", "settings", "runs")}}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"'{path}' is damaged ({error}); delete it, and the method is trained again") from None

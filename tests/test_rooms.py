@@ -8,7 +8,8 @@ import pytest
 ROOT = Path(__file__).parents[1] / "hardpde"
 MODULES = sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.py"))
 CORE = {"fields", "geometry", "conditions", "layout", "reference", "files"}
-SOLVING = {"problem", "networks", "ansatz", "inputs", "sampling", "penalties", "formulation", "soft", "energy", "blocks"}
+SOLVING = {"problem", "networks", "ansatz", "inputs", "sampling", "blocks", "penalties", "formulation", "energy",
+           "soft"}
 
 # room: the rooms it may import from, itself aside; a room is a folder or a module.
 MAY = {

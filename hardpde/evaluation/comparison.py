@@ -317,12 +317,21 @@ def markdown(summary: Mapping[str, Mapping], refused: Sequence[Mapping[str, str]
     """All tables in Markdown, the best of each column bold, with what does not apply below them."""
     parts = [f"# {title}"] * bool(title) + [headline(summary, baselines, gradients)] * bool(summary)
     for each in [*error_tables(summary, baselines, gradients), *[cost_table(summary)] * bool(summary)]:
-        lines = [["", *each.columns], ["---", *["---:"] * len(each.columns)]]
+        lines = [["", *each.columns]]
         lines += [[f"*{name}*" if trivial else name, *(f"**{text}**" if best else text for text, best in cells)]
                   for name, trivial, cells in each.rows]
-        parts += [f"**{_bare(each.title)}**", "\n".join("| " + " | ".join(map(_bare, line)) + " |" for line in lines)]
+        parts += [f"**{_bare(each.title)}**", _grid([list(map(_bare, line)) for line in lines])]
     parts += ["\n".join(f"- {name} does not apply: {why}" for name, why in _refusals(refused))] if refused else []
     return "\n\n".join([*parts, *notes(summary, baselines)]) + "\n"
+
+
+def _grid(lines: list[list[str]]) -> str:
+    """A Markdown table of a head and rows, its columns aligned for those who read the text itself."""
+    widths = [max(4, *map(len, column)) for column in zip(*lines)]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    rows = [[line[0].ljust(widths[0]), *(text.rjust(width) for text, width in zip(line[1:], widths[1:]))]
+            for line in lines]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (rows[0], rule, *rows[1:]))
 
 
 def _bare(text: str) -> str:
@@ -570,7 +579,8 @@ def _write_report(path: Path, title: str, records: Sequence[Record], summary: di
                   baselines: Baselines, provenance: Mapping, gradients: Sequence[str], figures: dict) -> None:
     seeds = {seed for found in summary.values() for seed in found["seeds"]}
     presets = _union({str(record["settings"].get("preset")): None} for record in records)
-    about = {"seeds": len(seeds), "preset": ", ".join(presets)}
+    schedules = _union({str(record["settings"].get("schedule", "fair")): None} for record in records)
+    about = {"seeds": len(seeds), "preset": ", ".join(presets), "schedule": ", ".join(schedules)}
     about |= {key: provenance[key] for key in ("device", "commit") if provenance.get(key)}
     caption = "The loss of each method on points it was not trained on"
     caption += ": median of the seeds, and a band from the smallest to the largest" * (len(seeds) > 1)
@@ -616,6 +626,15 @@ def _html(each: Table) -> str:
 def _broken(text: str) -> str:
     """How many seeds on a line of its own."""
     return text.replace(" (", "\n(")
+
+
+def in_short(record: Record, gradients: Sequence[str] = ()) -> str:
+    """One method in a line: its first errors, or its residual where no reference is known."""
+    summary = summarise([record])
+    found = summary[record["method"]]
+    errors = [f"MAE of {name} {statistic_text(found['errors'][name]['mae'])}"
+              for name in components(summary, gradients)[:SHOWN]]
+    return ", ".join(errors or [f"residual {statistic_text(found['residual'])}"])
 
 
 def _headline_cards(summary: Mapping[str, Mapping], baselines: Baselines, gradients: Sequence[str]) -> str:
@@ -670,19 +689,20 @@ def _cost(summary: Mapping[str, Mapping]) -> str:
     return table(head, rows) + note
 
 
+def endings(record: Record) -> list[tuple[str, str, str, str]]:
+    """How stages ended: (stage, seeds, steps, why); seeds for which one ended for the same reason come together."""
+    groups: dict[tuple[int, str, str], list[tuple[int, int]]] = {}
+    for run in record["runs"]:
+        for number, ending in enumerate(run.get("endings") or []):
+            key = (number, ending["stage"], ending["why"])
+            groups.setdefault(key, []).append((run["seed"], ending["steps"]))
+    return [(stage, _seeds([seed for seed, _ in found]), ", ".join(_union({f"{n:,}": None} for _, n in found)), why)
+            for (_, stage, why), found in sorted(groups.items(), key=lambda group: group[0][0])]
+
+
 def _endings(records: Sequence[Record]) -> str:
-    """Seeds for which a stage ended for the same reason share a row."""
-    rows = []
-    for record in records:
-        groups: dict[tuple[int, str, str], list[tuple[int, int]]] = {}
-        for run in record["runs"]:
-            for number, ending in enumerate(run.get("endings") or []):
-                key = (number, ending["stage"], ending["why"])
-                groups.setdefault(key, []).append((run["seed"], ending["steps"]))
-        for i, ((_, stage, why), found) in enumerate(sorted(groups.items(), key=lambda group: group[0][0])):
-            steps = _union({f"{count:,}": None} for _, count in found)
-            rows.append(([record["method"] if not i else "", stage, _seeds([seed for seed, _ in found]),
-                          ", ".join(steps), why], ""))
+    rows = [([record["method"] if not i else "", *found], "") for record in records
+            for i, found in enumerate(endings(record))]
     words = ("why it ended",)
     return table(["method", "stage", "seeds", "steps", *words], rows, words=words) if rows else ""
 

@@ -78,7 +78,8 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
             report: Callable[[dict], None] = lambda record: None, every: float = CHECKPOINT_SECONDS) -> list[Training]:
     """Train as many models as there are keys, side by side: each takes the steps it would take alone.
 
-    All arrays have the models along their first axis. A model whose stage has ended waits for the others.
+    All arrays have the models along their first axis. A model whose stage has ended, or that waits for new points,
+    stays as it is while the others go on.
     """
     began = time.perf_counter()
     many = len(keys)
@@ -89,66 +90,63 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
     weights = jnp.broadcast_to(jnp.asarray(formulation.weights), (many, len(formulation.weights)))
     trainings = [Training(None) for _ in range(many)]
     loss = jax.jit(lift(formulation.loss))
-    flat = jax.jit(lift(lambda model: ravel_pytree(model)[0]))
-    unflat = ravel_pytree(jax.tree.map(lambda a: a[0], model))[1]
+    flat = jax.jit(lift(lambda *trees: ravel_pytree(trees)[0]))
+    unflat = ravel_pytree(jax.tree.map(lambda a: a[0], (model, weights)))[1]
     start_stage, resumed, offset = 0, None, 0.0
     if resume and path is not None and path.exists():
         resumed = checkpoint.read_meta(path, ("stage", "step", "ended", "trainings"))
         start_stage = resumed["stage"]
-        if start_stage >= len(stages) or len(resumed["trainings"]) != many:
+        if start_stage >= len(stages):
             raise ValueError(f"'{path}' belongs to a run with other stages; start the run again")
-        trainings = [Training(None, **found) for found in resumed["trainings"]]
+        if (found := len(resumed["trainings"])) != many:
+            raise ValueError(f"'{path}' is of {found} models trained at once, not of {many}; start the run again")
+        trainings = [Training(None, **known) for known in resumed["trainings"]]
         offset = max(training.seconds for training in trainings)
     saved = time.perf_counter()
 
     for number in range(start_stage, len(stages)):
         stage = stages[number]
         stage_key = jax.vmap(jax.random.fold_in, (0, None))(stage_keys, number)
-        blocks = cache(partial(_block, formulation, stage, lift))  # the last block of a stage may be shorter
+        blocks = cache(partial(_block, formulation, stage, many))  # the last block of a stage may be shorter
         state = jax.jit(lift(stage.optimiser.init))(model)
-        step, batch, good = 0, (), flat(model)
-        steps, endings = np.zeros(many, int), [""] * many
+        step, batch, good = 0, (), flat(model, weights)
+        steps, endings, resting = np.zeros(many, int), [""] * many, np.zeros(many, bool)
         if not stage.periods:
             batch = _draw(formulation, stage_key, 0, model)
         if resumed is not None:
             tree = checkpoint.load(path, (model, weights, state, batch, good))  # type: ignore[arg-type]
             (model, weights, state, batch, good), step = tree, resumed["step"]
-            steps, endings, resumed = np.array(resumed["ended"]["steps"]), resumed["ended"]["why"], None
+            ended, resumed = resumed["ended"], None
+            steps, endings, resting = np.array(ended["steps"]), ended["why"], np.array(ended["resting"])
         while step < stage.steps and not all(endings):
             fresh = step == 0
             if not stage.periods and stage.redraw and step and step % stage.redraw == 0:
                 batch = _draw(formulation, stage_key, step, model)
-                fresh = True
+                fresh, resting[:] = True, False
             length = min(stage.length, stage.steps - step)
-            before = model
+            active = np.array([not why for why in endings]) & ~resting
             model, weights, state, losses, visited, codes = blocks(length)(
                 model, weights, state, batch, jax.vmap(jax.random.fold_in, (0, None))(stage_key, step),
-                jnp.full(many, fresh))
+                jnp.full(many, fresh), jnp.asarray(active))
             losses, codes = np.asarray(losses), np.asarray(codes)
             finite = np.isfinite(losses)
             counts = np.where(finite.all(1), length, np.argmin(finite, axis=1))
-            took = [k for k in range(many) if not endings[k]]
-            if len(took) < many:
-                model = _where(np.isin(np.arange(many), took), model, before)
-            jump = False
+            took = [int(k) for k in np.flatnonzero(active)]
             for k in took:
                 steps[k] = step + counts[k]
                 if counts[k]:
                     good = good.at[k].set(visited[k, counts[k] - 1])
                 if counts[k] < length:
-                    model = _set(model, k, unflat(good[k]))
+                    model, weights = _set((model, weights), k, unflat(good[k]))
                     endings[k] = f"the loss was not finite at step {steps[k] + 1}; the last good weights were kept"
-                elif codes[k] and not (codes[k] == STALLED and stage.redraw and not stage.periods):
+                elif codes[k] == STALLED and stage.redraw and not stage.periods:  # on to new points at once
+                    steps[k] = min(-(-steps[k] // stage.redraw) * stage.redraw, stage.steps)
+                    resting[k] = True
+                    endings[k] = describe_status(STALLED) if steps[k] == stage.steps else ""
+                elif codes[k]:
                     endings[k] = describe_status(int(codes[k]))
-            running = [k for k in range(many) if not endings[k]]
-            step += length
-            if running and all(codes[k] == STALLED for k in running):  # on to new points at once
-                jump = True
-                step = min(((step - 1) // stage.redraw + 1) * stage.redraw, stage.steps)
-            for k in running:
-                steps[k] = step
-                if jump and step == stage.steps:
-                    endings[k] = describe_status(STALLED)
+            waiting = [k for k in range(many) if not endings[k]]
+            step = int(min((steps[k] for k in waiting), default=max(steps[k] for k in took)))
             seconds = offset + time.perf_counter() - began
             held = np.asarray(loss(model, held_out))
             for k in took:
@@ -158,14 +156,14 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
                 last = float(losses[k, counts[k] - 1]) if counts[k] else float("nan")
                 training.history.append({"stage": stage.name, "step": int(steps[k]), "steps": stage.steps,
                                          "loss": last, "held_out": float(held[k]), "seconds": seconds})
-            report(_middle([trainings[k] for k in took]))
+            report({**_middle([trainings[k] for k in took]), "step": step})
             if path is not None and time.perf_counter() - saved > every and not all(endings):
-                _save(path, trainings, number, step, {"steps": steps.tolist(), "why": endings},
-                      (model, weights, state, batch, good))
+                ended = {"steps": steps.tolist(), "why": endings, "resting": resting.tolist()}
+                _save(path, trainings, number, step, ended, (model, weights, state, batch, good))
                 saved = time.perf_counter()
         for k, training in enumerate(trainings):
             if not np.isfinite(training.history[-1]["held_out"]) and np.isfinite(np.asarray(good[k])).all():
-                model = _set(model, k, unflat(good[k]))
+                model, weights = _set((model, weights), k, unflat(good[k]))
             training.endings.append({"stage": stage.name, "steps": int(steps[k]),
                                      "why": endings[k] or f"all {stage.steps} steps were taken"})
     for k, training in enumerate(trainings):
@@ -193,13 +191,8 @@ def _draw(formulation, keys: jax.Array, step: int, model: Any) -> Any:
                      for k, key in enumerate(keys)])
 
 
-def _where(mask: np.ndarray, yes: Any, no: Any) -> Any:
-    """Of each model the one or the other, (models,)."""
-    return jax.tree.map(lambda a, b: jnp.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b), yes, no)
-
-
-def _set(model: Any, k: int, one: Any) -> Any:
-    return jax.tree.map(lambda a, b: a.at[k].set(b), model, one)
+def _set(trees: Any, k: int, one: Any) -> Any:
+    return jax.tree.map(lambda a, b: a.at[k].set(b), trees, one)
 
 
 def _middle(trainings: list[Training]) -> dict:
@@ -214,14 +207,14 @@ def _save(path: Path, trainings: list[Training], stage: int, step: int, ended: d
         {key: getattr(training, key) for key in keys} for training in trainings]})
 
 
-def _block(formulation, stage: Stage, lift, length: int):
-    """A compiled block: (model, weights, state, batch, key, fresh) → model, weights, state, losses, weights visited,
-    status; all of them with the models along their first axis."""
+def _block(formulation, stage: Stage, many: int, length: int):
+    """A compiled block: (model, weights, state, batch, key, fresh, active) → model, weights, state, losses, models and
+    weights visited, status; all of them with the models along their first axis. Of many, those not active stay."""
     weighing = stage.reweigh and formulation.balance is not None
 
-    def take(model, weights, state, batch, fresh, length):
+    def take(model, weights, state, batch, fresh, active, length):
         def step(carry, _):
-            model, weights, state, fresh = carry
+            model, weights, state, fresh = before = carry
             here = batch._replace(weights=weights)
             if weighing:
                 weights, value, gradient = formulation.rebalance(model, here)
@@ -233,22 +226,25 @@ def _block(formulation, stage: Stage, lift, length: int):
                 value_fn=lambda m: formulation.loss(m, here),
                 residual_fn=lambda m: formulation.residual_vector(m, here),
                 jacobian_fn=lambda m: formulation.jacobian(m, here))
-            return (optax.apply_updates(model, updates), weights, state, jnp.asarray(False)), (
-                value, ravel_pytree(model)[0])
+            visited = ravel_pytree((model, weights))[0]
+            after = optax.apply_updates(model, updates), weights, state, jnp.asarray(False)
+            if many > 1:
+                after = jax.tree.map(lambda new, old: jnp.where(active, new, old), after, before)
+            return after, (value, visited)
 
         (model, weights, state, _), (losses, visited) = jax.lax.scan(
             step, (model, weights, state, fresh), length=length)
         return model, weights, state, losses, visited
 
-    def block(model, weights, state, batch, key, fresh):
+    def block(model, weights, state, batch, key, fresh, active):
         if not stage.periods:
-            model, weights, state, losses, visited = take(model, weights, state, batch, fresh, length)
+            model, weights, state, losses, visited = take(model, weights, state, batch, fresh, active, length)
             return model, weights, state, losses, visited, status(state)
 
         def period(carry, key):
             model, weights, state = carry
             model, weights, state, losses, visited = take(
-                model, weights, state, formulation.draw(key, model), jnp.asarray(True), stage.redraw)
+                model, weights, state, formulation.draw(key, model), jnp.asarray(True), active, stage.redraw)
             return (model, weights, state), (losses, visited)
 
         keys = jax.random.split(key, length // stage.redraw)
@@ -256,4 +252,4 @@ def _block(formulation, stage: Stage, lift, length: int):
         return model, weights, state, losses.ravel(), visited.reshape(-1, visited.shape[-1]), status(state)
 
     # The state is given up to the result: it may hold a large matrix that must not exist twice.
-    return jax.jit(lift(block), donate_argnums=2)
+    return jax.jit((jax.vmap if many > 1 else _alone)(block), donate_argnums=2)
