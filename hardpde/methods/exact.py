@@ -143,7 +143,7 @@ def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inpu
 
     # Found from many points, once: a draw has fixed shapes.
     keys = jax.random.split(jax.random.key(11), 16)
-    reached = [slots(jax.vmap(lambda k, p=penalty: p.draw(k)[0])(keys).reshape(-1, problem.schema.coordinates))
+    reached = [slots(jax.jit(jax.vmap(lambda k, p=penalty: p.draw(k)[0]))(keys).reshape(-1, problem.schema.coordinates))
                for penalty in penalties]
     formulation = Formulation(problem, init, draw, draw, state, at, total, jnp.dtype(dtype), chunks, penalties)
     return formulation
