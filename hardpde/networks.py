@@ -70,7 +70,8 @@ class Windowed(eqx.Module):
 
     The grid cuts the box between `lower` and `upper` into `counts` blocks along the first inputs, numbered with the
     last one fastest; c_k is the centre of a block and h its widths. The window of a block is the product of
-    sigmoid((x_j − lo_kj)/σ) sigmoid((hi_kj − x_j)/σ) over these inputs. Further inputs are passed on as they are.
+    sigmoid((x_j − lo_kj)/σ) sigmoid((hi_kj − x_j)/σ) over these inputs, where a side on the edge of the box, which has
+    no neighbour, does not fall off: the windows sum to one. Further inputs are passed on as they are.
     """
 
     networks: MLP  # a stack, one for each block
@@ -88,6 +89,7 @@ class Windowed(eqx.Module):
         """The jets of all windows, (blocks, 1 + c, n)."""
         factors = []
         for lines, x in zip(self._lines(), inputs):
+            lines[[0, -1]] = -np.inf, np.inf
             after, before = _sides(x, jnp.asarray(lines, x.dtype), self.sigma, second)
             factors.append(multiply(after[:-1], before[1:], second))
         windows = factors[0]
