@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.conditions import INITIAL, Condition
+from hardpde.geometry.stacking import briefly
 from hardpde.layout import stacked_rows
 from hardpde.problem import Problem
 from hardpde.sampling import uniform
@@ -56,8 +57,7 @@ def find_energy(plain: Problem) -> Energy:
 
     Each equation may have either sign. Everything is read off at random points by automatic differentiation.
     """
-    # Many small computations: the CPU compiles them sooner than an accelerator.
-    with jax.default_device(jax.local_devices(backend="cpu")[0]):
+    with briefly():
         _check_kind(plain)
         signs = _check_equations(plain)
         points = {name: _boundary_points(plain, name) for name in {c.on: None for c in plain.pointwise}}

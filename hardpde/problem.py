@@ -13,6 +13,7 @@ from jax import Array
 from hardpde.conditions import INITIAL, Condition, Periodic
 from hardpde.fields import Filled, Schema, State, asks_for_laplacian, laplacian, make_schema
 from hardpde.geometry import Face, Piece, Shape, TimeSlice, check_shape, gap_matrix
+from hardpde.geometry.stacking import briefly
 from hardpde.layout import Layout, arrange, stacked_rows
 from hardpde.reference import Reference
 
@@ -157,8 +158,7 @@ class Problem:
         # Conditions at points come first, so that their numbers are those of the layout.
         ordered = sorted(self.conditions, key=lambda condition: isinstance(condition, Periodic))
         object.__setattr__(self, "conditions", tuple(ordered))
-        # Many small computations: the CPU compiles them sooner than an accelerator.
-        with jax.default_device(jax.local_devices(backend="cpu")[0]):
+        with briefly():
             self._check_time()
             self._check_boundaries()
             check_shape(self.domain)
@@ -174,7 +174,7 @@ class Problem:
 
     def check_conditions(self) -> None:
         """Whether the conditions are linear and agree with each other, so that they can be built in."""
-        with jax.default_device(jax.local_devices(backend="cpu")[0]):
+        with briefly():
             for condition in self.pointwise:
                 self._check_linear(condition)
             _ = self.layout, self.views
@@ -602,7 +602,7 @@ class Unfilled(Problem):
     origin: Problem | None = None
 
     def __post_init__(self) -> None:
-        with jax.default_device(jax.local_devices(backend="cpu")[0]):
+        with briefly():
             self._check_residual()
 
     @property

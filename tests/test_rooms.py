@@ -24,7 +24,7 @@ MAY = {
     "sampling": {"geometry", "problem"},
     "penalties": {"conditions", "geometry", "problem", "sampling"},
     "soft": {"ansatz", "blocks", "formulation", "networks", "penalties", "problem", "sampling"},
-    "energy": {"conditions", "layout", "problem", "sampling"},
+    "energy": {"conditions", "geometry", "layout", "problem", "sampling"},
     "formulation": {"ansatz", "geometry", "penalties", "problem"},
     "methods": CORE | SOLVING,
     "training": {"files"},

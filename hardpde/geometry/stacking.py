@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -31,13 +32,27 @@ def clamp(x: jax.Array, lo: Any, hi: Any) -> jax.Array:
     return jnp.where(x < lo, lo, jnp.where(x > hi, hi, x))
 
 
+@contextmanager
+def briefly() -> Iterator[None]:
+    """For many small computations that run once or seldom: on the CPU, compiled soon rather than well."""
+    option = "jax_disable_most_optimizations"
+    before = jax.config.read(option)
+    jax.config.update(option, True)
+    try:
+        with jax.default_device(jax.local_devices(backend="cpu")[0]):
+            yield
+    finally:
+        jax.config.update(option, before)
+
+
 def concrete(function: Callable, *args: Any) -> Any:
     """NumPy result of a (jitted) function of concrete arguments, also while a caller is being traced."""
-    if not isinstance(jnp.zeros(()), jax.core.Tracer):
-        return jax.tree.map(np.asarray, function(*args))
-    # Only where needed: it makes JAX run the constant parts of `function` one operation at a time.
-    with jax.ensure_compile_time_eval():
-        return jax.tree.map(np.asarray, function(*args))
+    with briefly():
+        if not isinstance(jnp.zeros(()), jax.core.Tracer):
+            return jax.tree.map(np.asarray, function(*args))
+        # Only where needed: it makes JAX run the constant parts of `function` one operation at a time.
+        with jax.ensure_compile_time_eval():
+            return jax.tree.map(np.asarray, function(*args))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from jax import Array
 
 from hardpde.ansatz import Batch, Exact, Term, combine, jets, laplacian_over
 from hardpde.formulation import Formulation, Model, adaptive_choice, cast, default_chunks, residual_scale
+from hardpde.geometry.stacking import briefly
 from hardpde.inputs import standard_inputs
 from hardpde.networks import MLP, mlp
 from hardpde.penalties import Penalty, periodic_penalties
@@ -217,11 +218,10 @@ def on_cpu(function, argument: Array):
 
     The result lies where computations run; inside a compiled function nothing changes.
     """
-    if isinstance(argument, jax.core.Tracer) or jax.default_backend() == "cpu":
+    if isinstance(argument, jax.core.Tracer):
         return function(argument)
-    home = jax.local_devices(backend="cpu")[0]
-    with jax.default_device(home):
-        result = function(jax.device_put(argument, home))
+    with briefly():
+        result = function(jax.device_put(argument, jax.local_devices(backend="cpu")[0]))
     return jax.device_put(result, jax.local_devices()[0])
 
 
