@@ -34,15 +34,14 @@ def _start(steps: int, rate: float) -> dict[str, Any]:
     return {"optimiser": "adam", "options": {"learning_rate": rate, "plateau": False}, "steps": steps, "redraw": 50}
 
 
-def _finish(steps: int, redraw: int, line_search: str = "batched") -> dict[str, Any]:
-    return {"optimiser": "ssbroyden", "options": {"line_search": line_search}, "steps": steps, "redraw": redraw,
-            "block": 100}
+def _finish(steps: int, redraw: int) -> dict[str, Any]:
+    return {"optimiser": "ssbroyden", "steps": steps, "redraw": redraw, "block": 100}
 
 
 _DEFAULTS: dict[tuple[str, str], dict[str, Any]] = {
     ("exact", "quick"): {
         "method": {"width": 24, "depth": 3, "points": 2048},
-        "stages": [_start(200, 5e-3), _finish(3000, 200, "backtracking")],
+        "stages": [_start(200, 5e-3), _finish(3000, 200)],
     },
     ("exact", "best"): {
         "method": {"width": 48, "depth": 4, "points": 8192},
@@ -61,7 +60,7 @@ _OVERRIDES: dict[tuple[str, str, str], dict[str, Any]] = {
     ("airfoil", "exact", "best"): {"method": {}, "stages": [_start(300, 3e-3), _finish(9000, 300)]},
     ("heat-ball", "exact", "quick"): {
         "method": {"width": 24, "depth": 3, "points": 1024, "gradients": "derivatives"},
-        "stages": [_start(200, 5e-3), _finish(2000, 200, "backtracking")],
+        "stages": [_start(200, 5e-3), _finish(2000, 200)],
     },
     ("heat-ball", "exact", "best"): {
         "method": {"width": 32, "depth": 3, "points": 4096, "gradients": "derivatives"},
@@ -74,7 +73,7 @@ _OVERRIDES: dict[tuple[str, str, str], dict[str, Any]] = {
     },
     ("poisson", "exact", "quick"): {"method": {"points": 256}},
     ("schroedinger", "exact", "quick"): {
-        "method": {"points": 3072}, "stages": [_start(200, 5e-3), _finish(6000, 200, "backtracking")],
+        "method": {"points": 3072}, "stages": [_start(200, 5e-3), _finish(6000, 200)],
     },
 }
 

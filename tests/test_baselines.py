@@ -241,7 +241,7 @@ def close(a, b, tolerance=1e-12):
 
 
 ADAM = {"optimiser": "adam", "options": {"learning_rate": 1e-2, "plateau": False}, "redraw": 50, "steps": 200}
-SECOND = {"optimiser": "ssbroyden", "options": {"line_search": "backtracking"}, "steps": 100}
+SECOND = {"optimiser": "ssbroyden", "steps": 100}
 LONG = {**ADAM, "steps": 600}
 # An energy at fixed points has no minimum: new ones all the time.
 ENERGY = [{**ADAM, "steps": 500, "redraw": 10, "block": 10}]

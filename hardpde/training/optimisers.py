@@ -13,7 +13,7 @@ Every function here returns an `optax.GradientTransformationExtraArgs` and is us
 gradients across it says nothing about curvature. `status(state)` tells whether progress is possible.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -306,58 +306,48 @@ def ssbroyden_update(
     return _rank_three(s, y, Hy, sBs, theta=theta, tau=tau).matrix(H)
 
 
-LineSearch = Callable[[Callable[[jax.Array], jax.Array], jax.Array, jax.Array], jax.Array]
-"""(loss along the ray, loss at 0, slope at 0) -> step length, 0 where no lower loss was found."""
+def _backtrack(
+    along: Callable[[jax.Array], jax.Array],
+    value: jax.Array,
+    slope: jax.Array,
+    decrease: float = 1e-4,
+    evaluations: int = 12,
+) -> jax.Array:
+    """The length of a step along a ray, 0 where no lower loss was found, from the loss and its slope at 0.
 
-
-def _batched_search(steps: Sequence[float]) -> LineSearch:
-    def search(along: Callable, value: jax.Array, slope: jax.Array) -> jax.Array:
-        lengths = jnp.asarray(steps, slope.dtype)
-        values = _finite(jax.vmap(along)(lengths))
-        best = jnp.argmin(values)
-        return jnp.where(values[best] < value, lengths[best], 0)
-
-    return search
-
-
-def _backtracking_search(decrease: float = 1e-4, evaluations: int = 12) -> LineSearch:
-    """Armijo with quadratic interpolation bounded to [0.1, 0.5] (Nocedal & Wright, section 3.5).
-
-    Where no trial satisfies Armijo's condition (rounding, near a minimum) the lowest one is taken.
+    Armijo with quadratic interpolation bounded to [0.1, 0.5] (Nocedal & Wright, section 3.5). Where no trial
+    satisfies Armijo's condition (rounding, near a minimum) the lowest one is taken.
     """
 
-    def search(along: Callable, value: jax.Array, slope: jax.Array) -> jax.Array:
-        def unfinished(carry):
-            count, done, *_ = carry
-            return ~done & (count < evaluations)
+    def unfinished(carry):
+        count, done, *_ = carry
+        return ~done & (count < evaluations)
 
-        def trial(carry):
-            count, _, length, best_length, best = carry
-            new = _finite(along(length)).astype(best.dtype)
-            done = new <= value + decrease * length * slope
-            lower = done | (new < best)
-            curvature = 2 * (new - value - length * slope)
-            minimiser = -slope * length**2 / jnp.where(curvature > 0, curvature, jnp.inf)
-            shorter = jnp.clip(minimiser, 0.1 * length, 0.5 * length)
-            return (
-                count + 1,
-                done,
-                shorter.astype(length.dtype),
-                jnp.where(lower, length, best_length),
-                jnp.where(lower, new, best),
-            )
-
-        start = (
-            jnp.zeros((), jnp.int32),
-            jnp.asarray(False),
-            jnp.ones((), slope.dtype),
-            jnp.zeros((), slope.dtype),
-            jnp.asarray(jnp.inf, value.dtype),
+    def trial(carry):
+        count, _, length, best_length, best = carry
+        new = _finite(along(length)).astype(best.dtype)
+        done = new <= value + decrease * length * slope
+        lower = done | (new < best)
+        curvature = 2 * (new - value - length * slope)
+        minimiser = -slope * length**2 / jnp.where(curvature > 0, curvature, jnp.inf)
+        shorter = jnp.clip(minimiser, 0.1 * length, 0.5 * length)
+        return (
+            count + 1,
+            done,
+            shorter.astype(length.dtype),
+            jnp.where(lower, length, best_length),
+            jnp.where(lower, new, best),
         )
-        *_, length, best = jax.lax.while_loop(unfinished, trial, start)
-        return jnp.where(best < value, length, 0)
 
-    return search
+    start = (
+        jnp.zeros((), jnp.int32),
+        jnp.asarray(False),
+        jnp.ones((), slope.dtype),
+        jnp.zeros((), slope.dtype),
+        jnp.asarray(jnp.inf, value.dtype),
+    )
+    *_, length, best = jax.lax.while_loop(unfinished, trial, start)
+    return jnp.where(best < value, length, 0)
 
 
 class SSBroydenState(NamedTuple):
@@ -372,8 +362,6 @@ class SSBroydenState(NamedTuple):
 
 
 def ssbroyden(
-    line_search: str = "batched",
-    steps: Sequence[float] = (1.0, 0.5, 2.0, 0.2, 0.05, 0.01, 1e-3),
     initial_scale: float = 1.0,
     reset_scale: float = 1e-3,
     tolerance: float = 1e-12,
@@ -381,19 +369,11 @@ def ssbroyden(
     """Self-scaled Broyden with a dense inverse Hessian (`ssbroyden_update`), for up to ~10⁴ weights.
 
     The pair (s, y) of a step enters H at the next call, when the new gradient is known; it is skipped
-    where `fresh`. "batched" evaluates all `steps` at once and takes the lowest loss (fast on a GPU),
-    "backtracking" is an Armijo search, mostly one evaluation (fast on a CPU). Where neither finds a lower
-    loss, or −H g does not descend, H restarts from `reset_scale` times the identity.
+    where `fresh`. The line search backtracks and mostly takes one evaluation. Where it finds no lower loss,
+    or −H g does not descend, H restarts from `reset_scale` times the identity.
 
     One iteration costs one product H g and one fused read and write of H.
     """
-    if line_search == "batched":
-        search = _batched_search(steps)
-    elif line_search == "backtracking":
-        search = _backtracking_search()
-    else:
-        raise ValueError(f'line_search must be "batched" or "backtracking", got {line_search!r}')
-
     def init(params: Any) -> SSBroydenState:
         x, _ = ravel_pytree(params)
         zero = jnp.zeros((), jnp.int32)
@@ -433,7 +413,7 @@ def ssbroyden(
         descends = g @ product > 0
         product = jnp.where(descends, product, restart_scale * g)
 
-        step = search(lambda length: value_fn(unravel(x - length * product)), value, -(g @ product))
+        step = _backtrack(lambda length: value_fn(unravel(x - length * product)), value, -(g @ product))
         failures, code = _progress(g, step > 0, failures, tolerance)
         step = jnp.where(code == CONVERGED, 0, step).astype(x.dtype)
 
