@@ -25,6 +25,9 @@ BOUNDS = {
     "interface": 0.4,  # 0.15
     "plate_with_hole": 0.9,  # 0.69: so few steps are only a start
     "heat_ball_waves": 0.05,  # 9e-3
+    "kovasznay": 0.1,  # 0.03
+    "burgers": 0.01,  # 9e-4
+    "reaction_3d": 0.02,  # 2e-3
 }
 
 
