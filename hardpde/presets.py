@@ -56,6 +56,7 @@ _DEFAULTS: dict[tuple[str, str], dict[str, Any]] = {
 
 # What is better for one problem and not for others is a setting of that problem.
 _OVERRIDES: dict[tuple[str, str, str], dict[str, Any]] = {
+    ("battery-pack", "exact", "best"): {"method": {}, "stages": [_start(500, 3e-3), _finish(25_000, 500)]},
     ("airfoil", "exact", "quick"): {"method": {"points": 4096}},
     ("airfoil", "exact", "best"): {"method": {}, "stages": [_start(300, 3e-3), _finish(9000, 300)]},
     ("heat-ball", "exact", "quick"): {
@@ -63,8 +64,8 @@ _OVERRIDES: dict[tuple[str, str, str], dict[str, Any]] = {
         "stages": [_start(200, 5e-3), _finish(2000, 200)],
     },
     ("heat-ball", "exact", "best"): {
-        "method": {"width": 32, "depth": 3, "points": 4096, "gradients": "derivatives"},
-        "stages": [_start(300, 3e-3), _finish(10_000, 500)],
+        "method": {"width": 48, "depth": 3, "points": 8192, "gradients": "derivatives"},
+        "stages": [_start(300, 3e-3), _finish(10_000, 1000)],
     },
     ("heat-ball", "hc", "paper"): {"method": {"points": 1000}},
     ("airfoil-printed", "hc", "paper"): {
