@@ -132,7 +132,8 @@ def make_settings(problem: Problem, method: str, preset_name: str, seed: int,
         raise ValueError(f"the seed is {seed}; it is a whole number from 0 to 2^32 − 1")
     settings = preset(problem.name, method, preset_name, schedule)
     settings["method"] |= {**(options or {}), **({"devices": devices} if devices != 1 else {})}
-    check_devices(settings["method"].get("devices", 1))
+    if isinstance(wished := settings["method"].get("devices", 1), int):
+        check_devices(wished)
     if stages is not None:
         make_stages(stages)
         settings["stages"] = stages

@@ -230,7 +230,8 @@ def _block(formulation, stage: Stage, many: int, length: int):
                 gradient, state, model, value=value, fresh=fresh,
                 value_fn=lambda m: formulation.loss(m, here),
                 residual_fn=lambda m: formulation.residual_vector(m, here),
-                jacobian_fn=lambda m: formulation.jacobian(m, here))
+                jacobian_fn=lambda m: formulation.jacobian(m, here),
+                whole=partial(sharding.gathered, mesh))
             visited = ravel_pytree((model, weights))[0]
             state = sharding.in_use(mesh, state, _count(model))
             after = optax.apply_updates(model, updates), weights, state, jnp.asarray(False)

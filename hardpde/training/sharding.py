@@ -38,6 +38,11 @@ def in_use(mesh: Mesh | None, state: Any, weights: int) -> Any:
     return state if mesh is None else jax.tree.map(lambda a: _trimmed(mesh, a, weights), state)
 
 
+def gathered(mesh: Mesh | None, product: jax.Array) -> jax.Array:
+    """A matrix by rows times a vector: each device has some entries, then all of them have all."""
+    return product if mesh is None else everywhere(mesh, _by_rows(mesh, product))
+
+
 def _padded(mesh: Mesh, array: jax.Array, weights: int) -> jax.Array:
     if array.shape != (weights, weights):
         return everywhere(mesh, array)
@@ -46,7 +51,7 @@ def _padded(mesh: Mesh, array: jax.Array, weights: int) -> jax.Array:
 
 def _trimmed(mesh: Mesh, array: jax.Array, weights: int) -> jax.Array:
     if array.ndim != 2 or array.shape[1] != weights or array.shape[0] < weights:
-        return array
+        return everywhere(mesh, array)
     return _by_rows(mesh, array[:weights])
 
 
