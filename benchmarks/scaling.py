@@ -124,25 +124,30 @@ def own_device(row: dict[str, Any]) -> dict[str, Any]:
             **{f"{name}_ms": row[name]["step_ms"] for name in OPTIMISERS}}
 
 
-def estimate(gpus: int, one: dict[str, Any], arguments: argparse.Namespace) -> dict[str, dict[str, float]]:
-    """Milliseconds of a step with as many points on each of several GPUs, from those of one GPU."""
+def estimate(gpus: int, one: dict[str, Any], row: dict[str, Any], links: argparse.Namespace) -> dict[str, dict]:
+    """Milliseconds of a step with as many points on each of several GPUs: from that of one GPU, and the messages that
+    were compiled for several devices."""
     n = one["weights"]
-    reduce = partial(send, gpus, arguments, rounds=2)  # a ring: scatter the sums, then gather them
-    gradient, trials = reduce(8 * (n + 1)), reduce(8 * 7)
-    matrix = 1e3 * 3 * 8 * n**2 / (1e9 * arguments.memory_gb_s)  # H is read twice and written once
-    vectors = arguments.gathers * send(gpus, arguments, 8 * n, rounds=1)
+
+    def sent(found: list[list]) -> float:
+        return sum(send(gpus, links, size * n / row["weights"], 2 if kind == "all-reduce" else 1)
+                   for kind, size in found)
+
+    matrix = 1e3 * 3 * 8 * n**2 / (1e9 * links.memory_gb_s)  # H is read twice and written once
     adam_ms, own = one["adam_ms"], one["ssbroyden_ms"]
-    steps = (adam_ms + gradient, own - matrix + matrix / gpus + gradient + trials + vectors, own + gradient + trials)
+    replicated = send(gpus, links, 8 * (n + 1), 2) + send(gpus, links, 8 * 7, 2)  # the gradient, the line search
+    steps = (adam_ms + sent(row["adam"]["messages"]),
+             own - matrix + matrix / gpus + sent(row["ssbroyden"]["messages"]), own + replicated)
     return {name: {"step_ms": step, "efficiency": alone / step}
             for name, step, alone in zip(CURVES, steps, (adam_ms, own, own))}
 
 
-def send(gpus: int, arguments: argparse.Namespace, size: int, rounds: int) -> float:
-    """Milliseconds of one message between all GPUs: a ring in every node, then one between nodes."""
+def send(gpus: int, links: argparse.Namespace, size: float, rounds: int) -> float:
+    """Milliseconds of a message between all GPUs: rings in the nodes, then one between them; a sum takes two rounds."""
     inside, nodes = min(gpus, NODE), max(1, gpus // NODE)
-    seconds = rounds * size * ((inside - 1) / inside / (1e9 * arguments.node_gb_s)
-                               + (nodes - 1) / nodes / (1e9 * arguments.network_gb_s))
-    return 1e3 * seconds + 1e-3 * (arguments.node_us + arguments.network_us * math.log2(nodes))
+    seconds = rounds * size * ((inside - 1) / inside / (1e9 * links.node_gb_s)
+                               + (nodes - 1) / nodes / (1e9 * links.network_gb_s))
+    return 1e3 * seconds + 1e-3 * (links.node_us + links.network_us * math.log2(nodes))
 
 
 # --- Written -----------------------------------------------------------------------------------------------------
@@ -159,7 +164,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
         left.plot([row["devices"] for row in rows], [row[name]["step_ms"] for row in rows], "o-", label=name)
     kind = "simulated on shared cores" if result["measured"]["simulated"] else "devices"
     left.set(xlabel=f"devices ({kind})", ylabel="ms per step", title="measured, points per device constant")
-    left.set_ylim(0)
+    left.set(ylim=(0, None), xticks=[row["devices"] for row in rows])
     gpus = sorted(int(key) for key in result["estimated"]["gpus"])
     for name in CURVES:
         right.plot([1, *gpus], [1, *[result["estimated"]["gpus"][str(g)][name]["efficiency"] for g in gpus]], "o--",
@@ -219,12 +224,11 @@ def main() -> None:
                                     for name in OPTIMISERS}
     known = arguments.step.exists() and arguments.run.exists()
     one = one_gpu(arguments.step, arguments.run) if known else own_device(rows[0])
-    # As compiled for the most devices: messages of the size of the weights, beside the gradient's.
-    arguments.gathers = sum(kind == "all-gather" for kind, _ in rows[-1]["ssbroyden"]["messages"])
     links = {key: getattr(arguments, key) for key in ("node_gb_s", "network_gb_s", "node_us", "network_us",
-                                                      "memory_gb_s", "gathers")}
+                                                      "memory_gb_s")}
     result = {"measured": {"simulated": jax.default_backend() == "cpu", "rows": rows},
-              "estimated": {**one, "links": links, "gpus": {str(n): estimate(n, one, arguments) for n in (8, 64)}},
+              "estimated": {**one, "links": links, "gpus": {str(n): estimate(n, one, rows[-1], arguments)
+                                                             for n in (8, 64)}},
               **provenance()}
     say(result)
     if arguments.out:

@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import jax
@@ -19,7 +20,7 @@ from jax.flatten_util import ravel_pytree
 import hardpde as hp
 from hardpde.cli import main
 from hardpde.devices import spread
-from hardpde.formulation import Part, join, split
+from hardpde.formulation import join
 from hardpde.methods import METHODS
 from hardpde.training import Stage, adam, fit, fit_all, levenberg_marquardt, ssbroyden
 
@@ -43,6 +44,7 @@ def bar() -> hp.Problem:
     return known["problem"]
 
 
+@cache
 def make(method: str, devices: int = 4):
     return METHODS[method](bar(), **SIZES[method], devices=devices)
 
@@ -72,10 +74,12 @@ def compare_losses(method: str) -> dict:
     found["shards"] = sorted({shard.data.shape[0] for a in arrays for shard in a.addressable_shards})
     found["devices"] = sorted({len({shard.device for shard in a.addressable_shards}) for a in arrays})
     found["held"] = [int(shard.data.size) for shard in shared.x.addressable_shards]
+    if method != "xpinn":  # which sorts points by block
+        whole = join(shared)
+        found["points apart"] = max(float(abs(a - b).max()) for a, b in zip(*map(jax.tree.leaves, (alone, whole))))
     if method == "exact":
-        found["same points"] = bool((join(shared).x == alone.x).all())
-        found["whole"] = apart(jax.jit(one.value_and_grad)(model, alone),
-                               jax.jit(jax.value_and_grad(four.loss))(model, shared))
+        found["as a whole"] = apart(jax.jit(one.value_and_grad)(model, alone),
+                                    jax.jit(jax.value_and_grad(four.loss))(model, shared))
     return found
 
 
@@ -93,8 +97,8 @@ def compare_training(folder: Path) -> dict:
     alone = fit(one, stages, jax.random.key(3))
     shared = fit(four, stages, jax.random.key(3), path=path, report=keep, every=0)
     resumed = fit(four, stages, jax.random.key(3), path=kept, resume=True)
-    return {"training": apart(alone.model, shared.model), "moved": apart(fit(one, [], jax.random.key(3)).model,
-                                                                       alone.model),
+    return {"training": apart(alone.model, shared.model),
+            "losses of training": [record["loss"] for record in alone.history],
             "resumed": apart(shared.model, resumed.model),
             "one device": all(len(leaf.devices()) == 1 for leaf in jax.tree.leaves(shared.model))}
 
@@ -160,7 +164,7 @@ def test_loss_and_gradient_are_those_of_one_device(found, method):
 
 
 def test_the_loss_can_be_differentiated_as_a_whole(found):
-    assert found["losses"]["exact"]["whole"] < 1e-12
+    assert found["losses"]["exact"]["as a whole"] < 1e-12
 
 
 @pytest.mark.parametrize("method", SIZES)
@@ -170,12 +174,14 @@ def test_every_device_holds_its_share_of_the_points(found, method):
     assert row["held"] == [row["points"] // 4 * 2] * 4
 
 
-def test_the_points_are_those_of_one_device(found):
-    assert found["losses"]["exact"]["same points"]
+@pytest.mark.parametrize("method", ["exact", "pinn-ntk"])
+def test_the_points_are_those_of_one_device(found, method):
+    assert found["losses"][method]["points apart"] < 1e-12
 
 
 def test_training_takes_the_same_steps(found):
-    assert found["moved"] > 1e-3
+    first, *_, last = found["losses of training"]
+    assert last < 0.5 * first
     assert found["training"] < 1e-12
     assert found["one device"]  # the model is ready for whatever comes next
 
@@ -212,6 +218,7 @@ def test_two_processes_find_what_one_with_two_devices_finds(found, folder):
     assert "{" not in second[0] and "loss" not in second[1]  # only the first speaks
     problem = bar()
     one, both = (hp.Solution.load(folder / name, problem) for name in ("two.eqx", "run/model.eqx"))
+    assert one.formulation.devices == 2  # read where there is one
     assert apart(one.training.model, both.training.model) < 1e-12
     assert json.loads((folder / "run" / "run.json").read_text())["settings"]["method"]["devices"] == 2
 
@@ -219,17 +226,8 @@ def test_two_processes_find_what_one_with_two_devices_finds(found, folder):
 # --- Here, with one device --------------------------------------------------------------------------------------
 
 
-def test_parts_of_a_draw_are_parts_of_its_batch():
-    formulation, key = make("pinn-ntk"), jax.random.key(5)
-    cut = split(formulation.draw(key), 4)
-    for number in range(4):
-        part, expected = formulation.draw(key, None, Part(number, 4)), jax.tree.map(lambda a, k=number: a[k], cut)
-        jax.tree.map(np.testing.assert_array_equal, part, expected)
-    jax.tree.map(np.testing.assert_array_equal, join(cut), formulation.draw(key))
-
-
 def test_one_device_is_the_formulation_itself():
-    formulation = make("exact", 1)
+    formulation = make("pinn-ntk", 1)
     assert spread(formulation) is formulation
 
 
@@ -246,12 +244,6 @@ def test_mistakes(capsys, tmp_path, monkeypatch, words, says):
     assert main(["solve", "poisson", *words]) == 2
     assert says in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
-
-
-def test_a_run_of_many_devices_is_read_where_there_is_one(found, folder):
-    solution = hp.Solution.load(folder / "two.eqx", bar())
-    assert solution.formulation.devices == 2
-    assert np.isfinite(solution([[0.5]], 0.5)["u"]).all()
 
 
 if __name__ == "__main__":
