@@ -105,6 +105,15 @@ def in_own_process(devices: int, arguments: argparse.Namespace) -> dict[str, Any
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def measure_all(arguments: argparse.Namespace) -> dict[str, Any]:
+    rows = [in_own_process(int(n), arguments) for n in arguments.devices.split(",")]
+    for row in rows:  # beside those of the first row
+        row["efficiency"] = {name: rows[0][name]["step_ms"] / row[name]["step_ms"] for name in OPTIMISERS}
+        row["points_per_second"] = {name: row["points"] / rows[0]["points"] * row["efficiency"][name]
+                                    for name in OPTIMISERS}
+    return {"simulated": jax.default_backend() == "cpu", "rows": rows, "commit": provenance()["commit"]}
+
+
 # --- Estimated ---------------------------------------------------------------------------------------------------
 
 
@@ -201,6 +210,8 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=24)
     parser.add_argument("--depth", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--again", type=Path, metavar="FILE",
+                        help="measure nothing: estimate again from what this program measured and wrote there")
     parser.add_argument("--step", type=Path, default=RESULTS / "step-h200-first.json",
                         help="what benchmarks/step.py wrote on a GPU")
     parser.add_argument("--run", type=Path, default=RESULTS / "battery-pack-exact-best-h200.json",
@@ -217,16 +228,13 @@ def main() -> None:
         print(json.dumps(measure(arguments.worker, arguments.points, arguments.width, arguments.depth,
                                  arguments.repeats)))
         return
-    rows = [in_own_process(int(n), arguments) for n in arguments.devices.split(",")]
-    for row in rows:  # beside those of the first row
-        row["efficiency"] = {name: rows[0][name]["step_ms"] / row[name]["step_ms"] for name in OPTIMISERS}
-        row["points_per_second"] = {name: row["points"] / rows[0]["points"] * row["efficiency"][name]
-                                    for name in OPTIMISERS}
+    measured = json.loads(arguments.again.read_text())["measured"] if arguments.again else measure_all(arguments)
+    rows = measured["rows"]
     known = arguments.step.exists() and arguments.run.exists()
     one = one_gpu(arguments.step, arguments.run) if known else own_device(rows[0])
     links = {key: getattr(arguments, key) for key in ("node_gb_s", "network_gb_s", "node_us", "network_us",
                                                       "memory_gb_s")}
-    result = {"measured": {"simulated": jax.default_backend() == "cpu", "rows": rows},
+    result = {"measured": measured,
               "estimated": {**one, "links": links, "gpus": {str(n): estimate(n, one, rows[-1], arguments)
                                                              for n in (8, 64)}},
               **provenance()}
