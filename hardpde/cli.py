@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hardpde.compare import compare, plan
+from hardpde.devices import all_devices, first_process, in_first_process, join_processes
 from hardpde.evaluation.certificate import certify, random_models, violation
 from hardpde.evaluation.comparison import endings, in_short, markdown, write_comparison
 from hardpde.evaluation.evaluate import (
@@ -53,7 +54,7 @@ def main(words: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"\nhardpde: stopped{arguments.after_stop}", file=sys.stderr)
         return 130
-    if arguments.json:
+    if arguments.json and first_process():
         print(json.dumps(finite(result)))
     return 0
 
@@ -64,8 +65,9 @@ def _fail(sentence: str) -> int:
 
 
 def _say(arguments: argparse.Namespace, text: str) -> None:
-    """Words for people: on stdout, or on stderr where stdout is for a program."""
-    print(text, file=sys.stderr if arguments.json else sys.stdout, flush=True)
+    """Words for people: on stdout, or on stderr where stdout is for a program; of several processes one speaks."""
+    if first_process():
+        print(text, file=sys.stderr if arguments.json else sys.stdout, flush=True)
 
 
 def _list(arguments: argparse.Namespace) -> dict:
@@ -108,27 +110,41 @@ def _check(arguments: argparse.Namespace) -> dict:
             "conditions": [{key: row[key] for key in keys} for row in rows]}
 
 
+def _join(arguments: argparse.Namespace) -> None:
+    """Meet the other processes, if there are to be any."""
+    given = (arguments.coordinator, arguments.processes, arguments.process)
+    if any(value is not None for value in given):
+        if any(value is None for value in given):
+            raise ValueError("several processes need --coordinator HOST:PORT, --processes N and --process I, all three")
+        join_processes(*given)
+
+
 def _solve(arguments: argparse.Namespace) -> dict:
+    _join(arguments)
     problem, source = _problem(arguments)
     settings = make_settings(problem, arguments.method, arguments.preset, arguments.seed,
-                             dict(arguments.set), arguments.steps, arguments.stages, arguments.schedule)
+                             dict(arguments.set), arguments.steps, arguments.stages, arguments.schedule,
+                             all_devices() if arguments.devices is None else arguments.devices)
     folder = Path(arguments.out or f"runs/{problem.name}-{arguments.method}-{arguments.preset}-{arguments.seed}")
-    check_folder(folder, arguments.force)
+    in_first_process(check_folder, folder, arguments.force)
     make_reference(problem)
     formulation = make_formulation(problem, settings)
-    prepare(folder)
     about = provenance()
-    write_run(folder, settings, source, about, "running")
+    in_first_process(prepare, folder)
+    in_first_process(write_run, folder, settings, source, about, "running")
     return _train(arguments, problem, settings, source, about, folder, formulation)
 
 
 def _train(arguments, problem, settings, source, about, folder: Path, formulation=None) -> dict:
     """Train and finish a run; without a formulation it is one to go on with."""
     _say(arguments, f"{problem.name} by {settings['method_name']}, preset {settings['preset']}, "
-                    f"seed {settings['seed']}, on {device()}")
+                    f"seed {settings['seed']}, on {device()}" + _sharing(settings))
     progress = Progress(settings["stages"])
     solution = run(problem, settings, checkpoint=folder / CHECKPOINT, resume=formulation is None,
-                   report=progress, every=arguments.checkpoint_every, formulation=formulation)
+                   report=progress if first_process() else lambda record: None, every=arguments.checkpoint_every,
+                   formulation=formulation)
+    if not first_process():
+        return {}
     progress.close()
     for ending in solution.training.endings:
         _say(arguments, f"{ending['stage']} ended after {ending['steps']} steps: {ending['why']}")
@@ -136,6 +152,11 @@ def _train(arguments, problem, settings, source, about, folder: Path, formulatio
     write_run(folder, settings, source, about, "finished")
     (folder / CHECKPOINT).unlink(missing_ok=True)
     return _result(arguments, result, folder)
+
+
+def _sharing(settings: dict) -> str:
+    devices = settings["method"].get("devices", 1)
+    return f", points shared by {devices} devices" if devices > 1 else ""
 
 
 def _result(arguments: argparse.Namespace, result: dict, folder: Path) -> dict:
@@ -232,6 +253,7 @@ def _compare(arguments: argparse.Namespace) -> dict:
 
 
 def _resume(arguments: argparse.Namespace) -> dict:
+    _join(arguments)
     folder = _run_folder(arguments, "`hardpde compare … --resume --out {folder}` goes on with it")
     about, problem = read_run(folder)
     if about["status"] == "finished":
@@ -368,6 +390,10 @@ def _parser() -> argparse.ArgumentParser:
     def training(sub: argparse.ArgumentParser) -> None:
         sub.add_argument("--checkpoint-every", type=_positive, default=60.0, metavar="SECONDS",
                          help="how often to write a checkpoint (default 60)")
+        sub.add_argument("--coordinator", metavar="HOST:PORT", help="where several processes meet: the address of the "
+                         "first; each is started with the same command and its own --process")
+        sub.add_argument("--processes", type=int, metavar="N", help="how many there are")
+        sub.add_argument("--process", type=int, metavar="I", help="which one this is, from 0; 0 writes the run")
         sub.set_defaults(after_stop="; `hardpde resume RUN` goes on from the last checkpoint")
 
     def settings(sub: argparse.ArgumentParser, form: str, text: str, steps: str = "") -> None:
@@ -400,6 +426,8 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--seed", type=int, default=0, help="(default 0)")
     sub.add_argument("--out", metavar="DIR", help="run folder (default runs/PROBLEM-METHOD-PRESET-SEED)")
     sub.add_argument("--force", action="store_true", help="replace an earlier run in that folder")
+    sub.add_argument("--devices", type=int, metavar="N",
+                     help="how many devices share the points (default 1, or all of several processes)")
     sub.add_argument("--stages", type=_stages, metavar="JSON", help="stages in place of the preset's, e.g. "
                      """'[{"optimiser": "adam", "steps": 500}, {"optimiser": "levenberg_marquardt", "steps": 100}]'""")
     training(sub)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -23,22 +23,34 @@ Model = Any  # a pytree of arrays
 Balance = Callable[[Array, Model, Model, Batch], Array]
 
 
+@partial(jax.tree_util.register_dataclass, data_fields=["number"], meta_fields=["of"])
+@dataclass(frozen=True)
+class Part:
+    """Which points of a draw are meant: number, number + of, number + 2 of, … (the number may be traced)."""
+
+    number: Any = 0
+    of: int = 1
+
+
+WHOLE = Part()
+
+
 @dataclass(frozen=True, eq=False)
 class Formulation:
     """What a method makes of a problem.
 
-    init(key): a model. draw(key, model): points with all that is needed there, drawn where the model's residual is
-    large if the method is told so. state(model, batch): the state as a jet. at(x, derivatives): the same as
-    `draw` for given points. chunks: into how many parts a batch is cut on the way (on a CPU small parts stay in
-    the cache). penalties: what the loss asks for at boundary points, beside the equations. balance: how the weights
-    of the terms follow the training; None: they stay as they are. separable: the state at a point depends on that
-    point of the batch alone.
+    init(key): a model. draw(key, model, part): points with all that is needed there, drawn where the model's residual
+    is large if the method is told so; of a draw, only a part may be wanted. state(model, batch): the state as a jet.
+    at(x, derivatives): the same as `draw` for given points. chunks: into how many parts a batch is cut on the way (on
+    a CPU small parts stay in the cache). penalties: what the loss asks for at boundary points, beside the equations.
+    balance: how the weights of the terms follow the training; None: they stay as they are. separable: the state at a
+    point depends on that point of the batch alone. devices: how many may share the points evenly (`hardpde.devices`).
     """
 
     problem: Problem
     init: Callable[[Array], Model]
-    draw: Callable[[Array, Model | None], Batch]
-    draw_held_out: Callable[[Array], Batch]
+    draw: Callable[..., Batch]
+    draw_held_out: Callable[..., Batch]
     state: Callable[[Model, Batch], Array]
     at: Callable[[np.ndarray, bool], Batch]
     points: int
@@ -47,6 +59,9 @@ class Formulation:
     penalties: tuple[Penalty, ...] = ()
     balance: Balance | None = None
     separable: bool = True
+    devices: int = 1
+
+    mesh: ClassVar = None  # all is computed on one device
 
     @property
     def weights(self) -> np.ndarray:
@@ -155,8 +170,11 @@ class Formulation:
 
     def rebalance(self, model: Model, batch: Batch) -> tuple[Array, Array, Model]:
         """New weights of the terms, then the loss with them and its gradient."""
+        return self.reweighed(*self.term_gradients(model, batch), model, batch)
+
+    def reweighed(self, losses: Array, gradients: Model, model: Model, batch: Batch) -> tuple[Array, Array, Model]:
+        """The same from the terms and their gradients."""
         assert self.balance is not None
-        losses, gradients = self.term_gradients(model, batch)
         weights = self.balance(self._weights(batch), gradients, model, batch)
         gradient = jax.tree.map(lambda g: jnp.tensordot(weights, g, axes=1), gradients)
         return weights, (weights * losses).sum(), gradient
@@ -267,6 +285,33 @@ def split(batch: Batch, parts: int) -> Batch:
                  tuple(split(part, parts) for part in batch.penalised), data, weights)
 
 
+def join(batch: Batch) -> Batch:
+    """The batch of which `split` made these parts; they share their weights."""
+
+    def glue(array: Array, axis: int = -1) -> Array:
+        rows = jnp.swapaxes(jnp.moveaxis(array, axis, 1), 0, 1)
+        return jnp.moveaxis(rows.reshape(-1, *rows.shape[2:]), 0, axis)
+
+    offset, terms, scale, data = jax.tree.map(glue, (batch.offset, batch.terms, batch.scale, batch.data))
+    return Batch(glue(batch.x, 1 - batch.x.ndim), offset, terms, scale, tuple(map(join, batch.penalised)), data,
+                 batch.weights)
+
+
+def rows_of(part: Part, array: Array, axis: int = -1) -> Array:
+    """The rows of one part along an axis, of an array that has those of all parts."""
+    if part.of == 1:
+        return array
+    rows = jnp.moveaxis(array, axis, 0)
+    rows = rows.reshape(rows.shape[0] // part.of, part.of, *rows.shape[1:])
+    return jnp.moveaxis(jax.lax.dynamic_index_in_dim(rows, part.number, 1, keepdims=False), 0, axis)
+
+
+def places_of(part: Part, drawn: tuple[Array, Any]) -> tuple[Array, Any]:
+    """The places (k, n, c) of one part, and what is known there, of those a penalty has drawn."""
+    x, data = drawn
+    return rows_of(part, x, -2), jax.tree.map(partial(rows_of, part), data)
+
+
 def _by_term(part: Batch, penalty: Penalty) -> Batch:
     """The points of a penalty cut by terms, (terms, …) on every array."""
     terms = len(penalty.weights)
@@ -319,13 +364,14 @@ def cast(batch: Batch, dtype) -> Batch:
     return jax.tree.map(lambda a: a.astype(dtype) if jnp.issubdtype(a.dtype, jnp.floating) else a, batch)
 
 
-def default_chunks(points: int, chunk: int | None, on_cpu: int) -> int:
-    """Into how many parts a batch is cut: of `chunk` points if stated, else of `on_cpu` on a CPU, else one."""
+def default_chunks(points: int, chunk: int | None, on_cpu: int, devices: int) -> int:
+    """Into how many parts a batch is cut: of `chunk` points if stated, else of `on_cpu` on a CPU, else one; as many
+    for each device."""
     if chunk is None:
         chunk = on_cpu if jax.default_backend() == "cpu" else points
     if chunk < 1:
         raise ValueError(f"chunk is {chunk}; it must be at least 1")
-    return max(1, round(points / chunk))
+    return max(1, round(points / devices / chunk)) * devices
 
 
 def adaptive_choice(key: Array, score: Array, n: int) -> Array:

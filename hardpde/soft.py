@@ -10,7 +10,18 @@ from jax import Array
 
 from hardpde.ansatz import Batch, Term, laplacian_over
 from hardpde.blocks import Grid, default_counts
-from hardpde.formulation import Balance, Formulation, Model, cast, default_chunks, plain_scale
+from hardpde.formulation import (
+    WHOLE,
+    Balance,
+    Formulation,
+    Model,
+    Part,
+    cast,
+    default_chunks,
+    places_of,
+    plain_scale,
+    rows_of,
+)
 from hardpde.networks import mlp
 from hardpde.penalties import condition_penalties, periodic_penalties
 from hardpde.problem import Hints, Problem, without_gradients
@@ -41,14 +52,14 @@ def make_grid(problem: Problem, blocks: Sequence[int]) -> Grid:
 
 
 def soft(problem: Problem, init: Callable[[Array], Model], *, points: int, boundary: int, initial: int, dtype: str,
-         chunk: int | None, balance: Balance | None = None) -> Formulation:
+         chunk: int | None, devices: int, balance: Balance | None = None) -> Formulation:
     """The loss is the mean squared residual and, for every condition on every connected boundary, its mean square.
 
     init(key) makes a model with a method `jet`. points, boundary, initial: how many points in the domain, on the
     boundaries and at the start of time, all uniform. balance: how the weights of the terms follow the training.
     """
     schema = problem.schema
-    chunks = default_chunks(points, chunk, ON_CPU)
+    chunks = default_chunks(points, chunk, ON_CPU, devices)
     points = max(1, round(points / chunks)) * chunks
     second = schema.dim if problem.order == 2 else 0
     scale = plain_scale(problem)
@@ -60,18 +71,18 @@ def soft(problem: Problem, init: Callable[[Array], Model], *, points: int, bound
         return model.jet(inputs, laplacian_over(schema, inputs))
 
     @jax.jit
-    def _draw(key: Array) -> Batch:
-        x = uniform(problem, key, points)
+    def _draw(key: Array, part: Part) -> Batch:
+        x = rows_of(part, uniform(problem, key, points), 0)
         parts = []
         for k, penalty in enumerate(penalties):
-            y, data = penalty.draw(jax.random.fold_in(key, k + 1))
+            y, data = places_of(part, penalty.draw(jax.random.fold_in(key, k + 1)))
             y = y.reshape(-1, schema.coordinates)
             parts.append(Batch(y, None, (Term(needed(y, schema.dim, penalty.needs, second), None),), None, (), data))
         return cast(Batch(x, None, (Term(coordinates(x, True, second), None),), jax.vmap(scale, out_axes=1)(x),
                           tuple(parts)), dtype)
 
-    def draw(key: Array, model: Model | None = None) -> Batch:
-        return _draw(key)
+    def draw(key: Array, model: Model | None = None, part: Part = WHOLE) -> Batch:
+        return _draw(key, part)
 
     @partial(jax.jit, static_argnums=1)
     def _at(x: Array, derivatives: bool) -> Batch:
@@ -81,7 +92,8 @@ def soft(problem: Problem, init: Callable[[Array], Model], *, points: int, bound
     def at(x: np.ndarray, derivatives: bool = False) -> Batch:
         return _at(jnp.asarray(x), derivatives)
 
-    return Formulation(problem, init, draw, draw, state, at, points, jnp.dtype(dtype), chunks, penalties, balance)
+    return Formulation(problem, init, draw, draw, state, at, points, jnp.dtype(dtype), chunks, penalties, balance,
+                       devices=devices)
 
 
 def coordinates(x: Array, derivatives: bool, second: int) -> Array:

@@ -11,6 +11,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from hardpde.devices import check_devices, spread
 from hardpde.files import replacing
 from hardpde.formulation import Formulation
 from hardpde.methods import METHODS
@@ -107,29 +108,32 @@ class Solution:
 
 def solve(problem: Problem, method: str = "exact", preset: str = "quick", seed: int = 0, *,
           options: dict[str, Any] | None = None, stages: list[dict[str, Any]] | None = None,
-          steps: list[int] | None = None, schedule: str = "fair",
+          steps: list[int] | None = None, schedule: str = "fair", devices: int = 1,
           report: Callable[[dict], None] = lambda record: None) -> Solution:
     """Solve a problem as a preset says.
 
     `options` overrides settings of the method, e.g. {"width": 64}; `stages` replaces the preset's, e.g.
     [{"optimiser": "adam", "steps": 500}, {"optimiser": "levenberg_marquardt", "steps": 200, "redraw": 50}];
     `steps` changes the number of steps of each stage; `schedule` "as-published" keeps Adam's rate constant for the
-    paper's baselines, as in the code behind its tables.
+    paper's baselines, as in the code behind its tables; `devices` share the points evenly.
     """
-    settings = make_settings(problem, method, preset, seed, options, steps, stages, schedule)
+    settings = make_settings(problem, method, preset, seed, options, steps, stages, schedule, devices)
     return run(problem, settings, report=report)
 
 
 def make_settings(problem: Problem, method: str, preset_name: str, seed: int,
                   options: dict[str, Any] | None = None, steps: list[int] | None = None,
-                  stages: list[dict[str, Any]] | None = None, schedule: str = "fair") -> dict[str, Any]:
+                  stages: list[dict[str, Any]] | None = None, schedule: str = "fair",
+                  devices: int = 1) -> dict[str, Any]:
     """All settings of a run as plain data: with the problem, they determine the result."""
     if method not in METHODS:
         raise ValueError(f"there is no method '{method}'; the methods are {', '.join(METHODS)}")
     if not 0 <= seed < 2**32:
         raise ValueError(f"the seed is {seed}; it is a whole number from 0 to 2^32 − 1")
     settings = preset(problem.name, method, preset_name, schedule)
-    settings["method"] |= options or {}
+    settings["method"] |= {**(options or {}), **({"devices": devices} if devices != 1 else {})}
+    if isinstance(wished := settings["method"].get("devices", 1), int):
+        check_devices(wished)
     if stages is not None:
         make_stages(stages)
         settings["stages"] = stages
@@ -190,7 +194,7 @@ def run(problem: Problem, settings: dict[str, Any], *, checkpoint: Path | None =
     """Train as the settings say; with a checkpoint, a killed run can be resumed."""
     stages = make_stages(settings["stages"])
     formulation = formulation or make_formulation(problem, settings)
-    training = fit(formulation, stages, jax.random.key(settings["seed"]), path=checkpoint, resume=resume,
+    training = fit(spread(formulation), stages, jax.random.key(settings["seed"]), path=checkpoint, resume=resume,
                    report=report, every=every)
     return Solution(problem, formulation, settings, training)
 
@@ -200,7 +204,7 @@ def run_seeds(problem: Problem, settings: dict[str, Any], seeds: list[int], *, f
     """Train as the settings say with every seed, all at once; each takes the steps it would take alone."""
     formulation = formulation or make_formulation(problem, settings)
     keys = jax.numpy.stack([jax.random.key(seed) for seed in seeds])
-    trainings = fit_all(formulation, make_stages(settings["stages"]), keys, report=report)
+    trainings = fit_all(spread(formulation), make_stages(settings["stages"]), keys, report=report)
     return [Solution(problem, formulation, {**settings, "seed": seed}, training)
             for seed, training in zip(seeds, trainings)]
 

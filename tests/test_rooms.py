@@ -26,6 +26,7 @@ MAY = {
     "soft": {"ansatz", "blocks", "formulation", "networks", "penalties", "problem", "sampling"},
     "energy": {"conditions", "geometry", "layout", "problem", "sampling"},
     "formulation": {"ansatz", "geometry", "penalties", "problem"},
+    "devices": {"ansatz", "formulation"},
     "methods": CORE | SOLVING,
     "training": {"files"},
     "extension": {"files", "geometry", "networks", "training"},

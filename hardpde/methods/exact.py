@@ -11,7 +11,18 @@ import numpy as np
 from jax import Array
 
 from hardpde.ansatz import Batch, Exact, Term, combine, jets, laplacian_over
-from hardpde.formulation import Formulation, Model, adaptive_choice, cast, default_chunks, residual_scale
+from hardpde.formulation import (
+    WHOLE,
+    Formulation,
+    Model,
+    Part,
+    adaptive_choice,
+    cast,
+    default_chunks,
+    places_of,
+    residual_scale,
+    rows_of,
+)
 from hardpde.geometry.stacking import briefly
 from hardpde.inputs import standard_inputs
 from hardpde.networks import MLP, mlp
@@ -25,7 +36,7 @@ MOST = 16  # collars that may hold one point
 
 def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 4096, dtype: str = "float64",
           adaptive: bool = False, sampling: str = "graded", chunk: int | None = None,
-          gradients: str = "fields") -> Formulation:
+          gradients: str = "fields", devices: int = 1) -> Formulation:
     """Conditions hold by construction; the network learns the smooth solution itself.
 
     Periodic conditions are built into the inputs, or are penalties where they are stated as soft. Gradient fields
@@ -46,11 +57,11 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
         return mlp(key, [inputs, *[width] * depth, outputs], jnp.dtype(dtype))
 
     return built_in(problem, network, standard_inputs(problem), points=points, dtype=dtype, adaptive=adaptive,
-                    sampling=sampling, chunk=chunk)
+                    sampling=sampling, chunk=chunk, devices=devices)
 
 
 def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inputs: Callable[[Array], Array], *,
-             points: int, dtype: str, adaptive: bool, sampling: str, chunk: int | None,
+             points: int, dtype: str, adaptive: bool, sampling: str, chunk: int | None, devices: int,
              penalise: Callable[..., tuple[Penalty, ...]] = periodic_penalties) -> Formulation:
     """The exact ansatz on any network: network(key, inputs, outputs) makes one, inputs(x) is what it is given.
 
@@ -63,7 +74,7 @@ def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inpu
     if outputs is not None:
         number = jax.eval_shape(outputs, jnp.zeros(problem.schema.coordinates)).shape[1]
     scale = residual_scale(problem)
-    chunks = default_chunks(points, chunk, 512)
+    chunks = default_chunks(points, chunk, 512, devices)
     candidates = graded if sampling == "graded" else uniform
 
     pool = points + points // 4 + 256
@@ -98,8 +109,9 @@ def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inpu
         return pick(*on_cpu(look, key), classes)
 
     @jax.jit
-    def _batch(x: Array, ids: Array) -> Batch:
-        return cast(assemble(x, ids, classes), dtype)
+    def _batch(x: Array, ids: Array, part: Part) -> Batch:
+        own = tuple(size // part.of for size in classes)
+        return cast(assemble(rows_of(part, x, 0), rows_of(part, ids, 0), own), dtype)
 
     @jax.jit
     def _refine(key: Array, model: Model) -> tuple[Array, Array]:
@@ -107,18 +119,18 @@ def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inpu
         pools, scores = [], []
         for k in jax.random.split(pool_key, 4):
             x, ids = _choose(k)
-            batch = _batch(x, ids)
+            batch = _batch(x, ids, WHOLE)
             pools.append((x, ids))
             scores.append((formulation.residuals(model, batch) ** 2).sum(0))
         x, ids = (jnp.concatenate(parts) for parts in zip(*pools))
         chosen = adaptive_choice(choice_key, jnp.concatenate(scores).astype(jnp.float64), total + total // 4)
         return pick(x[chosen], ids[chosen], (ids[chosen] >= 0).sum(1), classes)
 
-    def draw(key: Array, model: Model | None = None) -> Batch:
+    def draw(key: Array, model: Model | None = None, part: Part = WHOLE) -> Batch:
         """Fresh points; with `adaptive`, chosen from a larger pool where the model's residual is large."""
         x, ids = _refine(key, model) if adaptive and model is not None else _choose(key)
-        return _batch(x, ids)._replace(penalised=tuple(
-            _penalised(jax.random.fold_in(key, k + 1), k) for k in range(len(penalties))))
+        return _batch(x, ids, part)._replace(penalised=tuple(
+            _penalised(jax.random.fold_in(key, k + 1), k, part) for k in range(len(penalties))))
 
     @partial(jax.jit, static_argnums=(1, 2))
     def _anywhere(x: Array, most: int, differentiate: bool) -> Batch:
@@ -126,8 +138,8 @@ def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inpu
         return assemble(x, ids, (*[0] * most, len(x)), differentiate)
 
     @partial(jax.jit, static_argnums=1)
-    def _penalised(key: Array, k: int) -> Batch:
-        x, data = penalties[k].draw(key)
+    def _penalised(key: Array, k: int, part: Part) -> Batch:
+        x, data = places_of(part, penalties[k].draw(key))
         return cast(_anywhere(x.reshape(-1, x.shape[-1]), reached[k], True)._replace(data=data), dtype)
 
     @jax.jit
@@ -146,7 +158,8 @@ def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inpu
     keys = jax.random.split(jax.random.key(11), 16)
     reached = [slots(jax.jit(jax.vmap(lambda k, p=penalty: p.draw(k)[0]))(keys).reshape(-1, problem.schema.coordinates))
                for penalty in penalties]
-    formulation = Formulation(problem, init, draw, draw, state, at, total, jnp.dtype(dtype), chunks, penalties)
+    formulation = Formulation(problem, init, draw, draw, state, at, total, jnp.dtype(dtype), chunks, penalties,
+                              devices=devices)
     return formulation
 
 

@@ -15,7 +15,7 @@ NARROW = 0.1  # of the width of a block: how fast a window falls off
 
 def fbpinn(problem: Problem, *, blocks: Sequence[int] = (), sigma: float = 0.0, layers: Sequence[int] = (30, 30, 30),
            points: int = 8192, boundary: int = 512, initial: int = 512, gradients: str = "derivatives",
-           dtype: str = "float32", chunk: int | None = None) -> Formulation:
+           dtype: str = "float32", chunk: int | None = None, devices: int = 1) -> Formulation:
     """pinn with a sum of networks, each times the window of its block, which falls off like a sigmoid.
 
     blocks: how many along each axis; nearly square ones, at most 24, unless stated. sigma: the scale of the sigmoids;
@@ -25,7 +25,7 @@ def fbpinn(problem: Problem, *, blocks: Sequence[int] = (), sigma: float = 0.0, 
     network = windows(problem, blocks, sigma, layers, dtype)
     schema = problem.schema
     return soft(problem, lambda key: network(key, schema.coordinates, schema.size), points=points, boundary=boundary,
-                initial=initial, dtype=dtype, chunk=chunk)
+                initial=initial, dtype=dtype, chunk=chunk, devices=devices)
 
 
 def windows(problem: Problem, blocks: Sequence[int], sigma: float, layers: Sequence[int],

@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.ansatz import Batch, Paper, Term, combine, jets, laplacian_over
-from hardpde.formulation import Formulation, cast, default_chunks, plain_scale
+from hardpde.formulation import WHOLE, Formulation, Part, cast, default_chunks, places_of, plain_scale, rows_of
 from hardpde.networks import MLP, mlp
 from hardpde.penalties import periodic_penalties
 from hardpde.problem import Problem
@@ -18,7 +18,8 @@ from hardpde.sampling import uniform
 
 def hc(problem: Problem, *, main: Sequence[int] = (50, 50, 50, 50), sub: Sequence[int] = (20, 20, 20),
        points: int = 8192, beta_s: float = 5.0, beta_t: float = 10.0, softmin_beta: float = 4.0,
-       basis: str = "low-dimensional", dtype: str = "float32", chunk: int | None = None) -> Formulation:
+       basis: str = "low-dimensional", dtype: str = "float32", chunk: int | None = None,
+       devices: int = 1) -> Formulation:
     """Conditions hold up to e^{−β}: exact in the limit of hard weights only. Kept as printed, for comparison.
 
     The paper has no ansatz for periodic conditions: they are penalties in the loss, of weight 1 unless stated.
@@ -28,7 +29,7 @@ def hc(problem: Problem, *, main: Sequence[int] = (50, 50, 50, 50), sub: Sequenc
     ansatz = Paper(problem, beta_s, beta_t, softmin_beta, basis)
     coordinates, size = problem.schema.coordinates, problem.schema.size
     scale = plain_scale(problem)
-    chunks = default_chunks(points, chunk, 256)
+    chunks = default_chunks(points, chunk, 256, devices)
     points = max(1, round(points / chunks)) * chunks
     second = problem.schema.dim if problem.order == 2 else 0
     penalties = periodic_penalties(problem, points, chunks, default=1.0)
@@ -54,15 +55,15 @@ def hc(problem: Problem, *, main: Sequence[int] = (50, 50, 50, 50), sub: Sequenc
         return Batch(x, c, tuple(terms), jax.vmap(scale, out_axes=1)(x))
 
     @jax.jit
-    def _draw(key: Array) -> Batch:
-        inside = assemble(uniform(problem, key, points), True)
-        edges = [penalty.draw(jax.random.fold_in(key, k + 1)) for k, penalty in enumerate(penalties)]
+    def _draw(key: Array, part: Part) -> Batch:
+        inside = assemble(rows_of(part, uniform(problem, key, points), 0), True)
+        edges = [places_of(part, penalty.draw(jax.random.fold_in(key, k + 1))) for k, penalty in enumerate(penalties)]
         penalised = tuple(assemble(x.reshape(-1, x.shape[-1]), True)._replace(data=data) for x, data in edges)
         return cast(inside._replace(penalised=penalised), dtype)
 
-    def draw(key: Array, model=None) -> Batch:
+    def draw(key: Array, model=None, part: Part = WHOLE) -> Batch:
         """Fresh points, uniform, as the paper draws them."""
-        return _draw(key)
+        return _draw(key, part)
 
     @partial(jax.jit, static_argnums=1)
     def _at(x: Array, derivatives: bool) -> Batch:
@@ -71,4 +72,5 @@ def hc(problem: Problem, *, main: Sequence[int] = (50, 50, 50, 50), sub: Sequenc
     def at(x: np.ndarray, derivatives: bool = False) -> Batch:
         return _at(jnp.asarray(x), derivatives)
 
-    return Formulation(problem, init, draw, draw, state, at, points, jnp.dtype(dtype), chunks, penalties)
+    return Formulation(problem, init, draw, draw, state, at, points, jnp.dtype(dtype), chunks, penalties,
+                       devices=devices)

@@ -18,14 +18,14 @@ from hardpde.sampling import on_pieces
 
 
 def pfnn(problem: Problem, *, layers: Sequence[int] = (50, 50, 50, 50), points: int = 8192, boundary: int = 512,
-         dtype: str = "float32", chunk: int | None = None) -> Formulation:
+         dtype: str = "float32", chunk: int | None = None, devices: int = 1) -> Formulation:
     """Values on boundaries and at the start hold by construction; conditions with slopes are part of an energy.
 
     The energy is found from the residual and the conditions; where a problem has none, the method refuses. boundary:
     points on all boundaries whose conditions have slopes.
     """
     return ritz(problem, lambda key, i, o: mlp(key, [i, *layers, o], jnp.dtype(dtype)), points=points,
-                boundary=boundary, dtype=dtype, chunk=chunk)
+                boundary=boundary, dtype=dtype, chunk=chunk, devices=devices)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class Ritz(Formulation):
 
 
 def ritz(problem: Problem, network: Callable[[Array, int, int], Model], *, points: int, boundary: int, dtype: str,
-         chunk: int | None) -> Formulation:
+         chunk: int | None, devices: int) -> Formulation:
     """The energy of a problem, on any network of the coordinates as they are."""
     hints = Hints(decay=False, root_time=False, near=0.0, early=0.0, scale=lambda x: 1.0)
     plain = without_gradients(problem, hints)
@@ -67,7 +67,7 @@ def ritz(problem: Problem, network: Callable[[Array, int, int], Model], *, point
         return _edges(plain, energy, boundary, chunks)
 
     base = built_in(essential, network, lambda x: x, points=points, dtype=dtype, adaptive=False, sampling="uniform",
-                    chunk=chunk, penalise=edges)
+                    chunk=chunk, devices=devices, penalise=edges)
     given = {f.name: getattr(base, f.name) for f in fields(Formulation)}
     return Ritz(**{**given, "problem": plain}, energy=energy)
 

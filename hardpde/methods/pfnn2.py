@@ -9,7 +9,8 @@ from hardpde.problem import Problem
 
 
 def pfnn2(problem: Problem, *, blocks: Sequence[int] = (), sigma: float = 0.0, layers: Sequence[int] = (30, 30, 30),
-          points: int = 8192, boundary: int = 512, dtype: str = "float32", chunk: int | None = None) -> Formulation:
+          points: int = 8192, boundary: int = 512, dtype: str = "float32", chunk: int | None = None,
+          devices: int = 1) -> Formulation:
     """pfnn with the networks of fbpinn."""
     return ritz(problem, windows(problem, blocks, sigma, layers, dtype), points=points, boundary=boundary, dtype=dtype,
-                chunk=chunk)
+                chunk=chunk, devices=devices)

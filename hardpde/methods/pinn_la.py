@@ -14,14 +14,14 @@ from hardpde.soft import filled, plain_network, soft
 
 def pinn_la(problem: Problem, *, alpha: float = 0.1, layers: Sequence[int] = (50, 50, 50, 50), points: int = 8192,
             boundary: int = 512, initial: int = 512, gradients: str = "derivatives", dtype: str = "float32",
-            chunk: int | None = None) -> Formulation:
+            chunk: int | None = None, devices: int = 1) -> Formulation:
     """pinn; the weights of conditions follow max |∇ L_equations| / mean |∇ λ L_condition|.
 
     alpha: the share of the new weight in the moving average, at every step of Adam.
     """
     problem = filled(problem, gradients)
     return soft(problem, plain_network(problem, layers, dtype), points=points, boundary=boundary, initial=initial,
-                dtype=dtype, chunk=chunk, balance=annealing(alpha, jnp.max))
+                dtype=dtype, chunk=chunk, devices=devices, balance=annealing(alpha, jnp.max))
 
 
 def annealing(alpha: float, size: Callable[[Array], Array]) -> Balance:

@@ -12,8 +12,8 @@ from hardpde.soft import filled, plain_network, soft
 
 def pinn_la2(problem: Problem, *, alpha: float = 0.1, layers: Sequence[int] = (50, 50, 50, 50), points: int = 8192,
              boundary: int = 512, initial: int = 512, gradients: str = "derivatives", dtype: str = "float32",
-             chunk: int | None = None) -> Formulation:
+             chunk: int | None = None, devices: int = 1) -> Formulation:
     """pinn-la with mean |∇ L_equations| in place of the maximum, which keeps the weights steadier."""
     problem = filled(problem, gradients)
     return soft(problem, plain_network(problem, layers, dtype), points=points, boundary=boundary, initial=initial,
-                dtype=dtype, chunk=chunk, balance=annealing(alpha, jnp.mean))
+                dtype=dtype, chunk=chunk, devices=devices, balance=annealing(alpha, jnp.mean))

@@ -13,7 +13,7 @@ from hardpde.problem import Problem
 
 def pinn_ntk(problem: Problem, *, alpha: float = 0.1, sample: int = 64, layers: Sequence[int] = (50, 50, 50, 50),
              points: int = 8192, boundary: int = 512, initial: int = 512, gradients: str = "derivatives",
-             dtype: str = "float32", chunk: int | None = None) -> Formulation:
+             dtype: str = "float32", chunk: int | None = None, devices: int = 1) -> Formulation:
     """pinn; every term is weighted by tr K / tr K_term, so that all of them are learnt at the same rate.
 
     The traces of the neural tangent kernel are taken at `sample` places of each term, at every step of Adam; alpha
@@ -22,7 +22,7 @@ def pinn_ntk(problem: Problem, *, alpha: float = 0.1, sample: int = 64, layers: 
     if not 0 < alpha <= 1:
         raise ValueError(f"alpha is {alpha}; it is a share between 0 and 1")
     formulation = pinn(problem, layers=layers, points=points, boundary=boundary, initial=initial, gradients=gradients,
-                       dtype=dtype, chunk=chunk)
+                       dtype=dtype, chunk=chunk, devices=devices)
 
     def balance(weights: Array, terms: Model, model: Model, batch: Batch) -> Array:
         traces = formulation.term_traces(model, batch, sample)

@@ -11,9 +11,9 @@ from jax import Array
 
 from hardpde.ansatz import Batch, laplacian_over
 from hardpde.blocks import Grid, face_points, group, live_faces
-from hardpde.formulation import Formulation, cast, plain_scale
+from hardpde.formulation import WHOLE, Formulation, Part, cast, places_of, plain_scale, rows_of
 from hardpde.networks import MLP, mlp
-from hardpde.penalties import Penalty, condition_penalties, periodic_penalties
+from hardpde.penalties import Penalty, condition_penalties, periodic_penalties, share
 from hardpde.problem import Problem
 from hardpde.sampling import anytime, uniform
 from hardpde.soft import coordinates, filled, make_grid, needed
@@ -37,7 +37,7 @@ class Marked(NamedTuple):
 
 def xpinn(problem: Problem, *, blocks: Sequence[int] = (), layers: Sequence[int] = (30, 30, 30), points: int = 8192,
           boundary: int = 512, initial: int = 512, interface: int = 512, gradients: str = "derivatives",
-          dtype: str = "float32") -> Formulation:
+          dtype: str = "float32", devices: int = 1) -> Formulation:
     """A network for each block of a grid; neighbours agree, by terms of the loss, in value and in residual.
 
     blocks: how many along each axis; nearly square ones, at most 24, unless stated. interface: points on all faces
@@ -48,11 +48,12 @@ def xpinn(problem: Problem, *, blocks: Sequence[int] = (), layers: Sequence[int]
     schema, grid = problem.schema, make_grid(problem, blocks)
     second = schema.dim if problem.order == 2 else 0
     scale = plain_scale(problem)
+    points = share(points, devices)
     sizes = [schema.coordinates, *layers, schema.size]
-    conditions = (*condition_penalties(problem, boundary, initial, 1),
-                  *periodic_penalties(problem, points, 1, default=1.0, each=boundary))
+    conditions = (*condition_penalties(problem, boundary, initial, devices),
+                  *periodic_penalties(problem, points, devices, default=1.0, each=boundary))
     faces = np.flatnonzero(live_faces(grid, problem.domain))
-    each = max(1, -(-interface // max(len(faces), 1)))
+    each = share(interface / max(len(faces), 1), devices)
     joints = (_joint(problem, grid, faces, each),) if len(faces) else ()
     penalties = (*conditions, *joints)
 
@@ -66,26 +67,29 @@ def xpinn(problem: Problem, *, blocks: Sequence[int] = (), layers: Sequence[int]
         place = jnp.zeros(len(x) + 1, int).at[target].set(jnp.arange(len(order)))[:-1]
         return Sorted(inputs, place), jnp.zeros(len(x) + 1, bool).at[target].set(True)[:-1]
 
-    def points_of(key: Array) -> list[tuple[Array, Array, object]]:
-        """All points of a draw: inside the domain, then those of each penalty, with their blocks and data."""
-        x = uniform(problem, key, points)
+    def points_of(key: Array, part: Part) -> list[tuple[Array, Array, object]]:
+        """The points of a draw: inside the domain, then those of each penalty, with their blocks and data."""
+        x = rows_of(part, uniform(problem, key, points), 0)
         found: list[tuple[Array, Array, object]] = [(x, jax.vmap(grid.block)(x), None)]
         for k, penalty in enumerate(penalties):
-            y, data = penalty.draw(jax.random.fold_in(key, k + 1))
+            y, data = places_of(part, penalty.draw(jax.random.fold_in(key, k + 1)))
             y = y.reshape(-1, schema.coordinates)
             if penalty in joints:
-                pairs = [np.repeat(side[faces], each) for side in (grid.faces.a, grid.faces.b)]
+                pairs = [np.repeat(side[faces], each // part.of) for side in (grid.faces.a, grid.faces.b)]
                 found.append((y, jnp.asarray(np.concatenate(pairs)), data))
             else:
                 found.append((y, jax.vmap(grid.block)(y), data))
         return found
 
-    # The most points of a block in a few draws, and some more: a draw has fixed shapes.
-    looks = jax.jit(lambda key: [jnp.bincount(ids, length=grid.number).max() for _, ids, _ in points_of(key)])
-    counts = np.max([looks(key) for key in jax.random.split(jax.random.key(11), 8)], axis=0)
-    rooms = [int(count + 4 * np.sqrt(count) + 1) for count in counts]
-    if joints:
-        rooms[-1] = int(counts[-1])  # always the same
+    def make_rooms(of: int) -> list[int]:
+        """The most points of a block in a few draws, and some more: a draw has fixed shapes."""
+        looks = jax.jit(lambda key: [jnp.bincount(ids, length=grid.number).max()
+                                     for _, ids, _ in points_of(key, Part(0, of))])
+        counts = np.max([looks(key) for key in jax.random.split(jax.random.key(11), 8)], axis=0)
+        found = [int(count + 4 * np.sqrt(count) + 1) for count in counts]
+        return [*found[:-1], int(counts[-1])] if joints else found  # as many at joints always
+
+    rooms = {of: make_rooms(of) for of in {1, devices}}
 
     def init(key: Array) -> MLP:
         return mlp(key, sizes, jnp.dtype(dtype), stack=grid.number)
@@ -98,9 +102,9 @@ def xpinn(problem: Problem, *, blocks: Sequence[int] = (), layers: Sequence[int]
         return jnp.where(term.inside[:, None, None], jet, 0.0).sum(0)
 
     @jax.jit
-    def _draw(key: Array) -> Batch:
+    def _draw(key: Array, part: Part) -> Batch:
         parts = []
-        for k, ((x, ids, data), room) in enumerate(zip(points_of(key), rooms)):
+        for k, ((x, ids, data), room) in enumerate(zip(points_of(key, part), rooms[part.of])):
             term, kept = sort(x, ids, room, penalties[k - 1].needs if k else 2)
             # What found no room counts as nothing.
             factors = jax.vmap(scale, out_axes=1)(x) * kept if k == 0 else None
@@ -109,8 +113,8 @@ def xpinn(problem: Problem, *, blocks: Sequence[int] = (), layers: Sequence[int]
             parts.append(Batch(x, None, (term,), factors, (), data))
         return cast(parts[0]._replace(penalised=tuple(parts[1:])), dtype)
 
-    def draw(key: Array, model: MLP | None = None) -> Batch:
-        return _draw(key)
+    def draw(key: Array, model: MLP | None = None, part: Part = WHOLE) -> Batch:
+        return _draw(key, part)
 
     @partial(jax.jit, static_argnums=1)
     def _at(x: Array, derivatives: bool) -> Batch:
@@ -120,7 +124,8 @@ def xpinn(problem: Problem, *, blocks: Sequence[int] = (), layers: Sequence[int]
     def at(x: np.ndarray, derivatives: bool = False) -> Batch:
         return _at(jnp.asarray(x), derivatives)
 
-    return Formulation(problem, init, draw, draw, state, at, points, jnp.dtype(dtype), 1, penalties, separable=False)
+    return Formulation(problem, init, draw, draw, state, at, points, jnp.dtype(dtype), 1, penalties, separable=False,
+                       devices=devices)
 
 
 def _joint(problem: Problem, grid: Grid, faces: np.ndarray, each: int) -> Penalty:

@@ -12,11 +12,14 @@ import jax
 import numpy as np
 
 from hardpde.files import replacing
+from hardpde.training.sharding import placed, whole
 
 
 def save(path: Path, tree: Any, meta: dict) -> None:
-    """Write the arrays of a pytree and a JSON-able dictionary."""
-    arrays = {f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(tree))}
+    """Write the arrays of a pytree and a JSON-able dictionary; of several processes, the first one does."""
+    arrays = {f"leaf{i}": whole(leaf) for i, leaf in enumerate(jax.tree.leaves(tree))}
+    if jax.process_index() > 0:
+        return
     arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
     with replacing(path) as temporary, open(temporary, "wb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
@@ -40,7 +43,7 @@ def load(path: Path, like: Any) -> Any:
         a.shape == tuple(b.shape) and a.dtype == b.dtype for a, b in zip(found, leaves))
     if not same:
         raise ValueError(f"'{path}' belongs to another model or another version; start the run again")
-    return jax.tree.unflatten(tree, [jax.numpy.asarray(a) for a in found])
+    return jax.tree.unflatten(tree, [placed(a, b) for a, b in zip(found, leaves)])
 
 
 def _read(path: Path, extract):

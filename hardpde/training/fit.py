@@ -13,7 +13,7 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 
-from hardpde.training import checkpoint
+from hardpde.training import checkpoint, sharding
 from hardpde.training.optimisers import STALLED, describe_status, status
 
 CHECKPOINT_SECONDS = 60.0
@@ -84,14 +84,16 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
     began = time.perf_counter()
     many = len(keys)
     lift = jax.vmap if many > 1 else _alone
+    spread = partial(sharding.everywhere, formulation.mesh)
     init_keys, held_keys, stage_keys = jnp.moveaxis(jax.vmap(lambda key: jax.random.split(key, 3))(keys), 1, 0)
-    held_out = _stacked([formulation.draw_held_out(key) for key in held_keys])
-    model = jax.jit(lift(formulation.init))(init_keys)
-    weights = jnp.broadcast_to(jnp.asarray(formulation.weights), (many, len(formulation.weights)))
+    held_out = sharding.stacked(formulation.mesh, [formulation.draw_held_out(key) for key in held_keys])
+    model = jax.jit(lambda keys: spread(lift(formulation.init)(keys)))(init_keys)
+    weights = jax.jit(spread)(jnp.broadcast_to(jnp.asarray(formulation.weights), (many, len(formulation.weights))))
     trainings = [Training(None) for _ in range(many)]
     loss = jax.jit(lift(formulation.loss))
     flat = jax.jit(lift(lambda *trees: ravel_pytree(trees)[0]))
     unflat = ravel_pytree(jax.tree.map(lambda a: a[0], (model, weights)))[1]
+    lay_out = partial(sharding.laid_out, formulation.mesh, weights=_count(model) // many)
     start_stage, resumed, offset = 0, None, 0.0
     if resume and path is not None and path.exists():
         resumed = checkpoint.read_meta(path, ("stage", "step", "ended", "trainings"))
@@ -108,7 +110,7 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
         stage = stages[number]
         stage_key = jax.vmap(jax.random.fold_in, (0, None))(stage_keys, number)
         blocks = cache(partial(_block, formulation, stage, many))  # the last block of a stage may be shorter
-        state = jax.jit(lift(stage.optimiser.init))(model)
+        state = jax.jit(lift(lambda model, stage=stage: lay_out(stage.optimiser.init(model))))(model)
         step, batch, good = 0, (), flat(model, weights)
         steps, endings, resting = np.zeros(many, int), [""] * many, np.zeros(many, bool)
         if not stage.periods:
@@ -157,7 +159,8 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
                 training.history.append({"stage": stage.name, "step": int(steps[k]), "steps": stage.steps,
                                          "loss": last, "held_out": float(held[k]), "seconds": seconds})
             report({**_middle([trainings[k] for k in took]), "step": step})
-            if path is not None and time.perf_counter() - saved > every and not all(endings):
+            due = sharding.agreed(time.perf_counter() - saved > every)
+            if path is not None and due and not all(endings):
                 ended = {"steps": steps.tolist(), "why": endings, "resting": resting.tolist()}
                 _save(path, trainings, number, step, ended, (model, weights, state, batch, good))
                 saved = time.perf_counter()
@@ -167,7 +170,7 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
             training.endings.append({"stage": stage.name, "steps": int(steps[k]),
                                      "why": endings[k] or f"all {stage.steps} steps were taken"})
     for k, training in enumerate(trainings):
-        training.model = jax.tree.map(lambda a, k=k: a[k], model)
+        training.model = jax.tree.map(lambda a, k=k: sharding.here(formulation.mesh, a)[k], model)
         training.seconds = offset + time.perf_counter() - began
     return trainings
 
@@ -182,13 +185,14 @@ def _alone(function: Callable) -> Callable:
     return lifted
 
 
-def _stacked(trees: list) -> Any:
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
-
-
 def _draw(formulation, keys: jax.Array, step: int, model: Any) -> Any:
-    return _stacked([formulation.draw(jax.random.fold_in(key, step), jax.tree.map(lambda a, k=k: a[k], model))
-                     for k, key in enumerate(keys)])
+    return sharding.stacked(formulation.mesh, [
+        formulation.draw(jax.random.fold_in(key, step), jax.tree.map(lambda a, k=k: a[k], model))
+        for k, key in enumerate(keys)])
+
+
+def _count(model: Any) -> int:
+    return sum(leaf.size for leaf in jax.tree.leaves(model))
 
 
 def _set(trees: Any, k: int, one: Any) -> Any:
@@ -211,6 +215,7 @@ def _block(formulation, stage: Stage, many: int, length: int):
     """A compiled block: (model, weights, state, batch, key, fresh, active) → model, weights, state, losses, models and
     weights visited, status; all of them with the models along their first axis. Of many, those not active stay."""
     weighing = stage.reweigh and formulation.balance is not None
+    mesh = formulation.mesh
 
     def take(model, weights, state, batch, fresh, active, length):
         def step(carry, _):
@@ -225,8 +230,10 @@ def _block(formulation, stage: Stage, many: int, length: int):
                 gradient, state, model, value=value, fresh=fresh,
                 value_fn=lambda m: formulation.loss(m, here),
                 residual_fn=lambda m: formulation.residual_vector(m, here),
-                jacobian_fn=lambda m: formulation.jacobian(m, here))
+                jacobian_fn=lambda m: formulation.jacobian(m, here),
+                whole=partial(sharding.gathered, mesh))
             visited = ravel_pytree((model, weights))[0]
+            state = sharding.in_use(mesh, state, _count(model))
             after = optax.apply_updates(model, updates), weights, state, jnp.asarray(False)
             if many > 1:
                 after = jax.tree.map(lambda new, old: jnp.where(active, new, old), after, before)
@@ -237,19 +244,23 @@ def _block(formulation, stage: Stage, many: int, length: int):
         return model, weights, state, losses, visited
 
     def block(model, weights, state, batch, key, fresh, active):
+        number = _count(model)
+        state = sharding.in_use(mesh, state, number)
         if not stage.periods:
             model, weights, state, losses, visited = take(model, weights, state, batch, fresh, active, length)
-            return model, weights, state, losses, visited, status(state)
+        else:
+            def period(carry, key):
+                model, weights, state = carry
+                model, weights, state, losses, visited = take(
+                    model, weights, state, formulation.draw(key, model), jnp.asarray(True), active, stage.redraw)
+                return (model, weights, state), (losses, visited)
 
-        def period(carry, key):
-            model, weights, state = carry
-            model, weights, state, losses, visited = take(
-                model, weights, state, formulation.draw(key, model), jnp.asarray(True), active, stage.redraw)
-            return (model, weights, state), (losses, visited)
-
-        keys = jax.random.split(key, length // stage.redraw)
-        (model, weights, state), (losses, visited) = jax.lax.scan(period, (model, weights, state), keys)
-        return model, weights, state, losses.ravel(), visited.reshape(-1, visited.shape[-1]), status(state)
+            keys = jax.random.split(key, length // stage.redraw)
+            (model, weights, state), (losses, visited) = jax.lax.scan(period, (model, weights, state), keys)
+            losses, visited = losses.ravel(), visited.reshape(-1, visited.shape[-1])
+        model, weights, losses, visited, code = sharding.everywhere(
+            mesh, (model, weights, losses, visited, status(state)))
+        return model, weights, sharding.laid_out(mesh, state, number), losses, visited, code
 
     # The state is given up to the result: it may hold a large matrix that must not exist twice.
     return jax.jit((jax.vmap if many > 1 else _alone)(block), donate_argnums=2)

@@ -394,6 +394,7 @@ def ssbroyden(
         value: Any,
         value_fn: Callable[[Any], jax.Array],
         fresh: Any = False,
+        whole: Callable[[jax.Array], jax.Array] = lambda vector: vector,
         **extra: Any,
     ):
         del extra
@@ -401,7 +402,7 @@ def ssbroyden(
         g = ravel_pytree(updates)[0].astype(x.dtype)
         H, fresh, value = state.H, jnp.asarray(fresh), jnp.asarray(value)
 
-        product = jnp.matmul(H, g, precision="highest")
+        product = whole(jnp.matmul(H, g, precision="highest"))  # devices may share the rows of H
         sBs = state.step**2 * (state.gradient @ state.product)
         change = _rank_three(
             -state.step * state.product, g - state.gradient, product - state.product, sBs, ~fresh

@@ -1,0 +1,83 @@
+"""Where the arrays of a training lie when several devices share it; without a mesh all stay where they are."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+
+def stacked(mesh: Mesh | None, trees: list) -> Any:
+    """Trees as one, along a new first axis; with a mesh, what lay on the devices stays there."""
+    if mesh is None:
+        return _stack(trees)
+    return jax.jit(_stack, out_shardings=NamedSharding(mesh, PartitionSpec(None, *mesh.axis_names)))(trees)
+
+
+def _stack(trees: list) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def everywhere(mesh: Mesh | None, tree: Any) -> Any:
+    """All devices have all of it."""
+    return tree if mesh is None else jax.lax.with_sharding_constraint(tree, NamedSharding(mesh, PartitionSpec()))
+
+
+def laid_out(mesh: Mesh | None, state: Any, weights: int) -> Any:
+    """The state of an optimiser between blocks: each device has some rows of a matrix of weights × weights.
+
+    They are padded with zeros to as many for each device.
+    """
+    return state if mesh is None else jax.tree.map(lambda a: _padded(mesh, a, weights), state)
+
+
+def in_use(mesh: Mesh | None, state: Any, weights: int) -> Any:
+    """The same as the optimiser knows it."""
+    return state if mesh is None else jax.tree.map(lambda a: _trimmed(mesh, a, weights), state)
+
+
+def gathered(mesh: Mesh | None, product: jax.Array) -> jax.Array:
+    """A matrix by rows times a vector: each device has some entries, then all of them have all."""
+    return product if mesh is None else everywhere(mesh, _by_rows(mesh, product))
+
+
+def _padded(mesh: Mesh, array: jax.Array, weights: int) -> jax.Array:
+    if array.shape != (weights, weights):
+        return everywhere(mesh, array)
+    return _by_rows(mesh, jnp.pad(array, ((0, -weights % mesh.size), (0, 0))))
+
+
+def _trimmed(mesh: Mesh, array: jax.Array, weights: int) -> jax.Array:
+    if array.ndim != 2 or array.shape[1] != weights or array.shape[0] < weights:
+        return everywhere(mesh, array)
+    return _by_rows(mesh, array[:weights])
+
+
+def _by_rows(mesh: Mesh, matrix: jax.Array) -> jax.Array:
+    return jax.lax.with_sharding_constraint(matrix, NamedSharding(mesh, PartitionSpec(*mesh.axis_names)))
+
+
+def here(mesh: Mesh | None, array: jax.Array) -> jax.Array:
+    """An array that all devices have, on one device of this process."""
+    return array if mesh is None else jnp.asarray(np.asarray(array))
+
+
+def whole(array: jax.Array) -> np.ndarray:
+    """All of an array, of which other processes may have parts."""
+    if array.is_fully_addressable:
+        return np.asarray(array)
+    return multihost_utils.process_allgather(array, tiled=True)
+
+
+def placed(found: np.ndarray, like: jax.Array) -> jax.Array:
+    """An array on the same devices as another one."""
+    if len(like.sharding.device_set) == 1:
+        return jnp.asarray(found)
+    return jax.make_array_from_callback(found.shape, like.sharding, lambda index: found[index])
+
+
+def agreed(yes: bool) -> bool:
+    """What the first of several processes says."""
+    return yes if jax.process_count() == 1 else bool(multihost_utils.broadcast_one_to_all(np.asarray(yes)))

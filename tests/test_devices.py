@@ -1,0 +1,250 @@
+"""Several devices find what one finds, each with its share of the points; so do several processes.
+
+The devices are simulated on the CPU, in processes of their own: this file is also the program that they run.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+import hardpde as hp
+from hardpde.cli import main
+from hardpde.devices import spread
+from hardpde.formulation import join
+from hardpde.methods import METHODS
+from hardpde.training import Stage, adam, fit, fit_all, levenberg_marquardt, ssbroyden
+
+BAR = """
+import hardpde as hp
+
+problem = hp.Problem(
+    domain=hp.Interval(0, 1, left="left", right="right"), time=(0, 1), fields="u", gradients={"grad_u": "u"},
+    residual=lambda x, q, dq: hp.dt(dq.u) - hp.div(dq.grad_u), name="bar",
+    conditions=[hp.initial("u", 0), hp.dirichlet("left", "u", 0), hp.robin("right", "u", a=1, b=1, g=1)])
+"""
+STAGES = [{"optimiser": "adam", "steps": 4, "redraw": 2, "block": 4}]
+EXACT = {"width": 4, "depth": 1, "points": 64}
+NETWORK = {"layers": [4], "points": 32, "boundary": 16, "initial": 16, "dtype": "float64"}
+SIZES = {"exact": EXACT, "pinn-ntk": {**NETWORK, "sample": 8}, "xpinn": {**NETWORK, "blocks": [2], "interface": 8}}
+
+
+def bar() -> hp.Problem:
+    known: dict = {}
+    exec(BAR, known)
+    return known["problem"]
+
+
+@cache
+def make(method: str, devices: int = 4):
+    return METHODS[method](bar(), **SIZES[method], devices=devices)
+
+
+def weights(tree) -> np.ndarray:
+    return np.asarray(ravel_pytree(tree)[0])
+
+
+def apart(one, other) -> float:
+    """The largest difference of two trees, relative to the largest number."""
+    one, other = weights(one), weights(other)
+    return float(np.abs(one - other).max() / np.abs(one).max())
+
+
+# --- What runs where there are four devices -------------------------------------------------------------------
+
+
+def compare_losses(method: str) -> dict:
+    """The loss, its gradient and, where there are any, new weights of its terms: four devices beside one."""
+    one, key = make(method), jax.random.key(1)
+    four, model = spread(one), one.init(jax.random.key(0))
+    alone, shared = one.draw(key, model), four.draw(key, model)
+    step = "value_and_grad" if one.balance is None else "rebalance"
+    found = {"step": apart(jax.jit(getattr(one, step))(model, alone), jax.jit(getattr(four, step))(model, shared)),
+             "points": one.points}
+    arrays = jax.tree.leaves(shared)
+    found["shards"] = sorted({shard.data.shape[0] for a in arrays for shard in a.addressable_shards})
+    found["devices"] = sorted({len({shard.device for shard in a.addressable_shards}) for a in arrays})
+    found["held"] = [int(shard.data.size) for shard in shared.x.addressable_shards]
+    if method != "xpinn":  # which sorts points by block
+        whole = join(shared)
+        found["points apart"] = max(float(abs(a - b).max()) for a, b in zip(*map(jax.tree.leaves, (alone, whole))))
+    if method == "exact":
+        found["as a whole"] = apart(jax.jit(one.value_and_grad)(model, alone),
+                                    jax.jit(jax.value_and_grad(four.loss))(model, shared))
+    return found
+
+
+def compare_training(folder: Path) -> dict:
+    """A short training with new points, then SSBroyden, with a checkpoint after every block."""
+    one = make("exact")
+    four, path, kept = spread(one), folder / "checkpoint.npz", folder / "kept.npz"
+    stages = [Stage("adam", adam(5e-3, plateau=False), 10, redraw=5, block=10),
+              Stage("ssbroyden", ssbroyden("backtracking"), 10, block=5)]
+
+    def keep(record: dict) -> None:  # as it was after the first block of SSBroyden
+        if record["stage"] == "ssbroyden" and record["step"] == 10:
+            shutil.copyfile(path, kept)
+
+    alone = fit(one, stages, jax.random.key(3))
+    shared = fit(four, stages, jax.random.key(3), path=path, report=keep, every=0)
+    resumed = fit(four, stages, jax.random.key(3), path=kept, resume=True)
+    return {"training": apart(alone.model, shared.model),
+            "losses of training": [record["loss"] for record in alone.history],
+            "resumed": apart(shared.model, resumed.model),
+            "one device": all(len(leaf.devices()) == 1 for leaf in jax.tree.leaves(shared.model))}
+
+
+def compare_seeds() -> dict:
+    """Two seeds at once, by a method that needs all residuals and their derivatives."""
+    one, stages = make("exact"), [Stage("lm", levenberg_marquardt(), 3, block=3)]
+    keys = jax.random.split(jax.random.key(0), 2)
+    pairs = zip(fit_all(one, stages, keys), fit_all(spread(one), stages, keys))
+    return {"seeds": max(apart(a.model, b.model) for a, b in pairs)}
+
+
+def rows_of_the_matrix() -> list[list[int]]:
+    """The shapes of the parts of SSBroyden's matrix on the devices, between blocks."""
+    from hardpde.training import sharding
+
+    four = spread(make("exact"))
+    model = four.init(jax.random.key(0))
+    number = len(weights(model))
+    state = jax.jit(lambda m: sharding.laid_out(four.mesh, ssbroyden().init(m), number))(model)
+    return [[number, number], *[list(shard.data.shape) for shard in state.H.addressable_shards]]
+
+
+def work(folder: Path) -> None:
+    found = {"losses": {method: compare_losses(method) for method in SIZES}, **compare_training(folder),
+             **compare_seeds(), "matrix": rows_of_the_matrix()}
+    two = hp.solve(bar(), options=EXACT, stages=STAGES, devices=2)
+    two.save(folder / "two.eqx")
+    found["settings"] = two.settings["method"]["devices"]
+    (folder / "found.json").write_text(json.dumps(found))
+
+
+def start(devices: int, *words: str) -> subprocess.Popen:
+    environment = {**os.environ, "JAX_NUM_CPU_DEVICES": str(devices), "JAX_PLATFORMS": "cpu",
+                   "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}  # compilation is most of the time
+    return subprocess.Popen([sys.executable, *words], env=environment, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+
+
+def finish(process: subprocess.Popen) -> tuple[str, str]:
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == 0, err
+    return out, err
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("devices")
+
+
+@pytest.fixture(scope="module")
+def found(folder):
+    finish(start(4, __file__, str(folder)))
+    return json.loads((folder / "found.json").read_text())
+
+
+# --- What it must have found ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", SIZES)
+def test_loss_and_gradient_are_those_of_one_device(found, method):
+    assert found["losses"][method]["step"] < 1e-12
+
+
+def test_the_loss_can_be_differentiated_as_a_whole(found):
+    assert found["losses"]["exact"]["as a whole"] < 1e-12
+
+
+@pytest.mark.parametrize("method", SIZES)
+def test_every_device_holds_its_share_of_the_points(found, method):
+    row = found["losses"][method]
+    assert row["shards"] == [1] and row["devices"] == [4]  # one row of four of every array, on each of four devices
+    assert row["held"] == [row["points"] // 4 * 2] * 4
+
+
+@pytest.mark.parametrize("method", ["exact", "pinn-ntk"])
+def test_the_points_are_those_of_one_device(found, method):
+    assert found["losses"][method]["points apart"] < 1e-12
+
+
+def test_training_takes_the_same_steps(found):
+    first, *_, last = found["losses of training"]
+    assert last < 0.5 * first
+    assert found["training"] < 1e-12
+    assert found["one device"]  # the model is ready for whatever comes next
+
+
+def test_seeds_at_once_take_the_same_steps(found):
+    assert found["seeds"] < 1e-11
+
+
+def test_a_resumed_run_equals_the_uninterrupted_one(found):
+    assert found["resumed"] == 0
+
+
+def test_the_dense_matrix_is_shared_by_rows(found):
+    (n, columns), *parts = found["matrix"]
+    assert n % 4  # rows are padded
+    assert parts == [[-(-n // 4), columns]] * 4
+
+
+def test_the_number_of_devices_is_a_setting(found):
+    assert found["settings"] == 2
+
+
+def test_two_processes_find_what_one_with_two_devices_finds(found, folder):
+    (folder / "bar.py").write_text(BAR)
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    options = [word for name, value in EXACT.items() for word in ("--set", f"{name}={value}")]
+    words = ["-m", "hardpde.cli", "solve", str(folder / "bar.py"), *options, "--stages", json.dumps(STAGES), "--json",
+             "--out", str(folder / "run"), "--coordinator", f"localhost:{port}", "--processes", "2", "--process"]
+    first, second = [finish(process) for process in [start(1, *words, "0"), start(1, *words, "1")]]
+    assert json.loads(first[0].splitlines()[-1])["method"] == "exact"
+    assert "points shared by 2 devices" in first[1]
+    assert "{" not in second[0] and "loss" not in second[1]  # only the first speaks
+    problem = bar()
+    one, both = (hp.Solution.load(folder / name, problem) for name in ("two.eqx", "run/model.eqx"))
+    assert one.formulation.devices == 2  # read where there is one
+    assert apart(one.training.model, both.training.model) < 1e-12
+    assert json.loads((folder / "run" / "run.json").read_text())["settings"]["method"]["devices"] == 2
+
+
+# --- Here, with one device --------------------------------------------------------------------------------------
+
+
+def test_one_device_is_the_formulation_itself():
+    formulation = make("pinn-ntk", 1)
+    assert spread(formulation) is formulation
+
+
+@pytest.mark.parametrize("words,says", [
+    (["--devices", "64"], "64 devices are asked for and there is 1 (cpu); JAX_NUM_CPU_DEVICES=64 in the environment"),
+    (["--devices", "0"], "0 devices are asked for; it is a positive whole number"),
+    (["--set", "devices=many"], "option 'devices' is 'many'; it must be a positive whole number"),
+    (["--processes", "2"], "need --coordinator HOST:PORT, --processes N and --process I, all three"),
+    (["--coordinator", "here", "--processes", "2", "--process", "0"], "'here'; it is HOST:PORT"),
+    (["--coordinator", "here:1", "--processes", "2", "--process", "2"], "process 2 of 2 is asked for"),
+])
+def test_mistakes(capsys, tmp_path, monkeypatch, words, says):
+    monkeypatch.chdir(tmp_path)
+    assert main(["solve", "poisson", *words]) == 2
+    assert says in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+if __name__ == "__main__":
+    work(Path(sys.argv[1]))
