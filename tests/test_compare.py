@@ -83,7 +83,7 @@ def assert_alike(one, other):
 # --- Seeds at once -----------------------------------------------------------------------------------------------
 
 
-QUASI_NEWTON = {"ssbroyden": Stage("ssbroyden", ssbroyden("backtracking"), 20, redraw=10, block=10),
+QUASI_NEWTON = {"ssbroyden": Stage("ssbroyden", ssbroyden(), 20, redraw=10, block=10),
                 "lbfgs": Stage("lbfgs", lbfgs(), 20, redraw=10, block=10)}
 
 

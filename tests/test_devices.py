@@ -88,7 +88,7 @@ def compare_training(folder: Path) -> dict:
     one = make("exact")
     four, path, kept = spread(one), folder / "checkpoint.npz", folder / "kept.npz"
     stages = [Stage("adam", adam(5e-3, plateau=False), 10, redraw=5, block=10),
-              Stage("ssbroyden", ssbroyden("backtracking"), 10, block=5)]
+              Stage("ssbroyden", ssbroyden(), 10, block=5)]
 
     def keep(record: dict) -> None:  # as it was after the first block of SSBroyden
         if record["stage"] == "ssbroyden" and record["step"] == 10:

@@ -41,7 +41,7 @@ def formulation(problem):
 def stages():
     """Adam redraws inside its blocks; SSBroyden keeps its points for two blocks."""
     return [Stage("adam", adam(5e-3, plateau=False), 40, redraw=10, block=20),
-            Stage("ssbroyden", ssbroyden("backtracking"), 80, redraw=40, block=20)]
+            Stage("ssbroyden", ssbroyden(), 80, redraw=40, block=20)]
 
 
 def weights(model):
@@ -139,7 +139,7 @@ def test_checkpoints_and_a_resume_without_one_change_nothing(whole, formulation,
 
 def test_resume_with_points_where_the_residual_is_large(problem, tmp_path):
     formulation = exact(problem, **SMALL, adaptive=True)
-    plan = [Stage("ssbroyden", ssbroyden("backtracking"), 60, redraw=20, block=20)]
+    plan = [Stage("ssbroyden", ssbroyden(), 60, redraw=20, block=20)]
     path, kept = tmp_path / "checkpoint.npz", tmp_path / "kept.npz"
 
     def keep(record):

@@ -234,6 +234,8 @@ def on_cpu(function, argument: Array):
     if isinstance(argument, jax.core.Tracer):
         return function(argument)
     with briefly():
+        if jax.default_backend() == "cpu":
+            return function(argument)
         result = function(jax.device_put(argument, jax.local_devices(backend="cpu")[0]))
     return jax.device_put(result, jax.local_devices()[0])
 
