@@ -4,8 +4,9 @@
                                 [--budget SECONDS] [--out results/others-cpu.json]
 
 benchmarks/others/ has one file for each library and problem, with what a user of that library writes. Here is what
-measures them: each trains in a process of its own until it ends or `budget` seconds have passed. The seconds count
-from the reading of the user's file, compilation included, and stand still while an error is measured.
+measures them: each trains in a process of its own until it ends or `budget` seconds have passed. Seconds are processor
+time, of all threads together: other programs on the machine change it little. They count from the reading of the user's
+file, compilation included, and stand still while an error is measured.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,9 +76,12 @@ def robin_holes_known() -> Known:
         outward = np.stack([np.cos(angle), np.sin(angle)], axis=1)
         rim = hole + robin_holes.RADIUS * outward
         data = robin_holes.rim(rim[:, 0], rim[:, 1], hole, np)
-        conditions.append(Condition(f"hole{k}", rim, lambda u, slope, normal=-outward, data=data: (
-            robin_holes.A * u + (normal * slope).sum(1) - data)))
+        conditions.append(Condition(f"hole{k}", rim, _robin(-outward, data)))
     return Known(x, robin_holes.solution(x[:, 0], x[:, 1], np), conditions)
+
+
+def _robin(normal: np.ndarray, data: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    return lambda u, slope: robin_holes.A * u + (normal * slope).sum(1) - data
 
 
 def heat_ball_known() -> Known:
@@ -110,14 +115,13 @@ class Watch:
 
     def __init__(self, known: Known, budget: float) -> None:
         self.x, self.known, self.budget = known.x, known.u, budget
-        self.start, self.paused, self.since = time.perf_counter(), 0.0, 0.0
-        self.cpu = time.process_time()
+        self.start, self.paused, self.since = time.process_time(), 0.0, 0.0
         self.steps: list[tuple[str, int, float]] = []
         self.errors: list[tuple[float, float]] = []
         self.stopped = False
 
     def seconds(self) -> float:
-        return time.perf_counter() - self.start - self.paused
+        return time.process_time() - self.start - self.paused
 
     def step(self, stage: str, step: int) -> bool:
         """So many steps of a stage are done; whether the time is up."""
@@ -129,7 +133,7 @@ class Watch:
         last = self.errors[-1][0] if self.errors else 0.0
         if not self.steps or not (self.stopped or self.seconds() - last >= EVERY):
             return False
-        self.since = time.perf_counter()
+        self.since = time.process_time()
         return True
 
     def look(self, predict: Callable[[np.ndarray], np.ndarray]) -> None:
@@ -137,7 +141,7 @@ class Watch:
 
     def note(self, error: float) -> None:
         self.errors.append((self.since - self.start - self.paused, float(error)))
-        self.paused += time.perf_counter() - self.since
+        self.paused += time.process_time() - self.since
 
 
 def relative(u: np.ndarray, known: np.ndarray) -> float:
@@ -149,18 +153,19 @@ def measure(library: str, problem: str, budget: float,
     """Train one library on one problem in this process."""
     known = PROBLEMS[problem]()
     watching.prepare(library)
-    watch = Watch(known, budget)
+    watch, began = Watch(known, budget), time.perf_counter()
     name = f"{library}_{problem.replace('-', '_')}"
     user = importlib.import_module(name)
     trained = train(user, watch) if train else watching.train(library, user, watch)
-    seconds, cpu = watch.seconds(), time.process_time() - watch.cpu
+    seconds, wall = watch.seconds(), time.perf_counter() - began
     u, _ = trained.state(known.x)
     error = relative(u, known.u)
     curve = [*watch.errors, (seconds, error)]
     return {
         "problem": problem, "library": library, "version": importlib.metadata.version(PACKAGES[library][1]),
         "backend": trained.backend, "dtype": trained.dtype, "weights": trained.weights,
-        "lines": lines(FOLDER / f"{name}.py"), "seconds": seconds, "cpu_seconds": cpu, "ended": trained.why, **timings(watch.steps),
+        "lines": lines(FOLDER / f"{name}.py"), "seconds": seconds, "wall_seconds": wall, "ended": trained.why,
+        **timings(watch.steps),
         "relative_l2": error, "mae": float(np.abs(u - known.u).mean()),
         "seconds_to": {f"{target:g}": next((s for s, e in curve if e <= target), None) for target in TARGETS},
         "violation": violation(known, trained.state),
@@ -188,7 +193,7 @@ def timings(steps: list[tuple[str, int, float]]) -> dict[str, Any]:
     step_ms, taken, compiling, before = {}, {}, 0.0, 0.0
     for stage in dict.fromkeys(stage for stage, *_ in steps):
         done = [(step, seconds) for name, step, seconds in steps if name == stage]
-        each = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in zip(done, done[1:]) if b[0] > a[0]]
+        each = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in pairwise(done) if b[0] > a[0]]
         step_ms[stage] = statistics.median(each) * 1e3 if each else None
         taken[stage] = done[-1][0]
         compiling += max(done[0][1] - before - done[0][0] * (step_ms[stage] or 0.0) / 1e3, 0.0)
@@ -274,7 +279,8 @@ def main() -> None:
     if arguments.out:
         from hardpde.provenance import provenance
 
-        arguments.out.write_text(json.dumps({"rows": rows, "budget": arguments.budget, **provenance()}, indent=1) + "\n")
+        found = {"rows": rows, "budget": arguments.budget, **provenance()}
+        arguments.out.write_text(json.dumps(found, indent=1) + "\n")
     print("\n".join(table(rows)))
 
 

@@ -23,15 +23,15 @@ def known(x):
 
 
 bc = dde.icbc.NeumannBC(domain, known, lambda x, on_boundary: on_boundary)
-data = dde.data.TimePDE(domain, pde, bc, num_domain=2048, num_boundary=512)
-net = dde.nn.FNN([DIM + 1] + [50] * 4 + [1], "tanh", "Glorot uniform")
+data = dde.data.TimePDE(domain, pde, bc, num_domain=1024, num_boundary=256)
+net = dde.nn.FNN([DIM + 1] + [24] * 3 + [1], "tanh", "Glorot uniform")
 net.apply_output_transform(lambda x, u: solution(x[:, :DIM], 0, torch)[:, None] + x[:, DIM:] * u)
 model = dde.Model(data, net)
 
 
 def train(callbacks=()):
-    model.compile("adam", lr=1e-3)
-    model.train(iterations=1000, callbacks=callbacks, display_every=1000)
+    model.compile("adam", lr=5e-3)
+    model.train(iterations=200, callbacks=callbacks, display_every=1000)
     dde.optimizers.set_LBFGS_options(maxiter=100_000)
     model.compile("L-BFGS")
     model.train(callbacks=callbacks)

@@ -28,15 +28,15 @@ def robin(hole, disk):
 
 bcs = [robin(hole, disk) for hole, disk in zip(HOLES, disks)]
 data = dde.data.PDE(domain, pde, bcs, num_domain=2048, num_boundary=1024)
-net = dde.nn.FNN([2] + [50] * 4 + [1], "tanh", "Glorot uniform")
+net = dde.nn.FNN([2] + [24] * 4 + [1], "tanh", "Glorot uniform")
 net.apply_output_transform(lambda x, u: x[:, :1] * (1 - x[:, :1]) * x[:, 1:] * (1 - x[:, 1:]) * 16 * u)
 model = dde.Model(data, net)
 
 
 def train(callbacks=()):
     weights = [1] + [10] * len(bcs)
-    model.compile("adam", lr=1e-3, loss_weights=weights)
-    model.train(iterations=2000, callbacks=callbacks, display_every=1000)
+    model.compile("adam", lr=5e-3, loss_weights=weights)
+    model.train(iterations=200, callbacks=callbacks, display_every=1000)
     dde.optimizers.set_LBFGS_options(maxiter=100_000)
     model.compile("L-BFGS", loss_weights=weights)
     model.train(callbacks=callbacks)

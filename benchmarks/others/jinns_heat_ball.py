@@ -24,7 +24,7 @@ class Points(AbstractDataGenerator):
             domain_batch=self.inside, border_batch=self.sphere, initial_batch=None)
 
 
-def points(n=2048, n_sphere=512):
+def points(n=1024, n_sphere=256):
     rng = np.random.default_rng(0)
     x = rng.standard_normal((n + n_sphere, DIM))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -51,7 +51,7 @@ class Neumann(jinns.loss.BoundaryConditionAbstract):
         return solution(inputs[1:], inputs[0], jnp)[None]
 
 
-layers = [(eqx.nn.Linear, DIM + 1, 24), (jnp.tanh,), *[(eqx.nn.Linear, 24, 24), (jnp.tanh,)] * 3,
+layers = [(eqx.nn.Linear, DIM + 1, 24), (jnp.tanh,), *[(eqx.nn.Linear, 24, 24), (jnp.tanh,)] * 2,
           (eqx.nn.Linear, 24, 1)]
 u, weights = jinns.nn.PINN_MLP.create(
     key=jax.random.key(0), eqx_list=layers, eq_type="PDENonStatio",

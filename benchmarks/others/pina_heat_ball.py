@@ -42,15 +42,15 @@ class HeatBall(SpatialProblem, TimeDependentProblem):
     spatial_domain = EllipsoidDomain(ball)
     temporal_domain = CartesianDomain({"t": [0, 1]})
     conditions = {
-        "inside": Condition(input=points(2048, on_sphere=False), equation=Equation(heat)),
-        "sphere": Condition(input=points(512, on_sphere=True), equation=Equation(flux)),
+        "inside": Condition(input=points(1024, on_sphere=False), equation=Equation(heat)),
+        "sphere": Condition(input=points(256, on_sphere=True), equation=Equation(flux)),
     }
 
 
 class InitialValues(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.net = FeedForward(DIM + 1, 1, layers=[50] * 4, func=torch.nn.Tanh)
+        self.net = FeedForward(DIM + 1, 1, layers=[24] * 3, func=torch.nn.Tanh)
 
     def forward(self, points):
         start = solution(points[names].tensor, 0, torch)[:, None]
@@ -58,14 +58,14 @@ class InitialValues(torch.nn.Module):
 
 
 solver = PhysicsInformedSingleModelSolver(
-    HeatBall(), InitialValues(), optimizer=TorchOptimizer(torch.optim.Adam, lr=1e-3))
+    HeatBall(), InitialValues(), optimizer=TorchOptimizer(torch.optim.Adam, lr=5e-3))
 
 
 def train(callbacks=()):
     lbfgs = TorchOptimizer(torch.optim.LBFGS, max_iter=50, history_size=100, line_search_fn="strong_wolfe",
                            tolerance_change=0, tolerance_grad=1e-8)
     trainer = Trainer(solver, max_epochs=100_000, accelerator="cpu", enable_progress_bar=False, logger=False,
-                      enable_checkpointing=False, callbacks=[SwitchOptimizer(lbfgs, 1000), *callbacks])
+                      enable_checkpointing=False, callbacks=[SwitchOptimizer(lbfgs, 200), *callbacks])
     trainer.train()
     return solver
 

@@ -58,7 +58,7 @@ problem.discretise_domain(128, "random", domains=rims)
 class ZeroOnSides(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.net = FeedForward(2, 1, layers=[50] * 4, func=torch.nn.Tanh)
+        self.net = FeedForward(2, 1, layers=[24] * 4, func=torch.nn.Tanh)
 
     def forward(self, points):
         x, y = points.extract(["x"]), points.extract(["y"])
@@ -66,7 +66,7 @@ class ZeroOnSides(torch.nn.Module):
 
 
 solver = PhysicsInformedSingleModelSolver(
-    problem, ZeroOnSides(), optimizer=TorchOptimizer(torch.optim.Adam, lr=1e-3),
+    problem, ZeroOnSides(), optimizer=TorchOptimizer(torch.optim.Adam, lr=5e-3),
     weighting=ScalarWeighting(dict.fromkeys(rims, 10)))
 
 
@@ -74,7 +74,7 @@ def train(callbacks=()):
     lbfgs = TorchOptimizer(torch.optim.LBFGS, max_iter=50, history_size=100, line_search_fn="strong_wolfe",
                            tolerance_change=0, tolerance_grad=1e-8)
     trainer = Trainer(solver, max_epochs=100_000, accelerator="cpu", enable_progress_bar=False, logger=False,
-                      enable_checkpointing=False, callbacks=[SwitchOptimizer(lbfgs, 2000), *callbacks])
+                      enable_checkpointing=False, callbacks=[SwitchOptimizer(lbfgs, 200), *callbacks])
     trainer.train()
     return solver
 
