@@ -1,4 +1,4 @@
-"""Collect figures that commands wrote into results/, and write the README's tables from them.
+"""Collect figures that commands wrote into results/, and write the tables of the README and docs/others.md from them.
 
     python benchmarks/readme.py                                        the tables
     python benchmarks/readme.py RUN/metrics.json results/NAME.json     a run's figures, then the tables
@@ -9,6 +9,8 @@ import json
 import re
 import sys
 from pathlib import Path
+
+from others import table as others_table
 
 from hardpde.evaluation.comparison import statistic_text
 from hardpde.provenance import plain_command
@@ -93,6 +95,11 @@ def steps() -> list[str]:
     return ["| | step | machine | file |", "|---|---|---|---|", *rows]
 
 
+def others() -> list[str]:
+    """hardpde beside other libraries."""
+    return others_table(json.loads((RESULTS / "others-cpu.json").read_text())["rows"])
+
+
 def _link(path: Path) -> str:
     return f"[{path.name}](results/{path.name})"
 
@@ -109,13 +116,19 @@ def collect(source: Path, target: Path) -> None:
 def main() -> None:
     if len(sys.argv) == 3:
         collect(Path(sys.argv[1]), Path(sys.argv[2]))
-    readme = ROOT / "README.md"
+    readme, document = ROOT / "README.md", ROOT / "docs" / "others.md"
     text = readme.read_text()
     for name, rows in (("results", runs()), ("checks", checks()), ("comparisons", comparisons()), ("steps", steps())):
-        block = f"<!-- {name} -->\n" + "\n".join(rows) + f"\n<!-- /{name} -->"
-        text = re.sub(f"<!-- {name} -->.*?<!-- /{name} -->", lambda _, block=block: block, text, flags=re.S)
+        text = put(text, name, rows)
     text = re.sub("<!-- constant -->.*?<!-- /constant -->", f"<!-- constant -->{constant()}<!-- /constant -->", text)
     readme.write_text(text)
+    document.write_text(put(document.read_text(), "others", others()))
+
+
+def put(text: str, name: str, rows: list[str]) -> str:
+    """The text with these rows between the markers of this name."""
+    block = f"<!-- {name} -->\n" + "\n".join(rows) + f"\n<!-- /{name} -->"
+    return re.sub(f"<!-- {name} -->.*?<!-- /{name} -->", lambda _: block, text, flags=re.S)
 
 
 if __name__ == "__main__":
