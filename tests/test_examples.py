@@ -25,7 +25,9 @@ BOUNDS = {
     "interface": 0.4,  # 0.15
     "plate_with_hole": 0.9,  # 0.69: so few steps are only a start
     "heat_ball_waves": 0.05,  # 9e-3
+    "thousand_holes": 0.1,  # with 36 holes
 }
+OPTIONS = {"thousand_holes": {"holes": 36}}  # where `problem` is a function
 
 
 def load(name):
@@ -39,7 +41,8 @@ def load(name):
 @pytest.fixture(scope="module", params=BOUNDS)
 def example(request):
     module = load(request.param)
-    return request.param, module, module.problem
+    name, options = request.param, OPTIONS.get(request.param)
+    return name, module, module.problem if options is None else module.problem(**options)
 
 
 def exact_state(problem, x):

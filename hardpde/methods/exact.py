@@ -20,6 +20,7 @@ from hardpde.sampling import graded, uniform
 
 RARE = 0.03  # of the points
 MOST = 16  # collars that may hold one point
+BLOCK = 2**15  # points whose coefficients are worked out at once: what that takes does not grow with the points
 
 
 def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 4096, dtype: str = "float64",
@@ -71,7 +72,8 @@ def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inpu
     def look(key: Array) -> tuple[Array, Array, Array]:
         """Candidates for points: x (pool, c), the pieces whose collar holds them, how many these are."""
         x = candidates(problem, key, pool)
-        return x, *jax.vmap(lambda x: ansatz.active(x, min(len(problem.layout.pieces), MOST)))(x)
+        most = min(len(problem.layout.pieces), MOST)
+        return x, *jax.lax.map(lambda x: ansatz.active(x, most), x, batch_size=min(pool, BLOCK))
 
     classes = _classes(look, points, chunks)
     total = sum(classes)
@@ -232,8 +234,13 @@ def _assemble(ansatz: Exact, scale, x: Array, ids: Array, classes: tuple[int, ..
     corrected = sum(classes[1:])
 
     def jet(function, *points):
-        return jax.vmap(lambda x, *more: jets(lambda x: function(x, *more), x, differentiate, second),
-                        out_axes=-1)(*points)
+        def one(x, *more):
+            return jets(lambda x: function(x, *more), x, differentiate, second)
+
+        if len(points[0]) <= BLOCK:
+            return jax.vmap(one, out_axes=-1)(*points)
+        found = jax.lax.map(lambda point: one(*point), points, batch_size=BLOCK)
+        return jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), found)
 
     views = range(len(ansatz.views))
     offset, matrices, inputs = jet(ansatz.main, x)  # (m, 1 + c, n), (v, m, o, 1 + c, n), (v, f, 1 + c, n)
