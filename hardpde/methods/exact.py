@@ -73,7 +73,8 @@ def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inpu
         """Candidates for points: x (pool, c), the pieces whose collar holds them, how many these are."""
         x = candidates(problem, key, pool)
         most = min(len(problem.layout.pieces), MOST)
-        return x, *jax.lax.map(lambda x: ansatz.active(x, most), x, batch_size=min(pool, BLOCK))
+        ids, counts = over_points(lambda x: ansatz.active(x, most), x)
+        return x, ids.T, counts
 
     classes = _classes(look, points, chunks)
     total = sum(classes)
@@ -214,6 +215,25 @@ def pick(x: Array, ids: Array, counts: Array, classes: tuple[int, ...]) -> tuple
     return x[chosen], ids[chosen, :most]
 
 
+def over_points(function: Callable, *points: Array) -> Any:
+    """A function of one point at all points (n, …), which come last in the results; many are done in equal blocks."""
+    every = jax.vmap(function, out_axes=-1)
+    n = len(points[0])
+    if n <= BLOCK:
+        return every(*points)
+    blocks = -(-n // BLOCK)
+    size = -(-n // blocks)
+
+    def cut(a: Array) -> Array:
+        return jnp.pad(a, [(0, blocks * size - n), *[(0, 0)] * (a.ndim - 1)], mode="edge").reshape(
+            blocks, size, *a.shape[1:])
+
+    def join(a: Array) -> Array:
+        return jnp.moveaxis(a, 0, -2).reshape(*a.shape[1:-1], blocks * size)[..., :n]
+
+    return jax.tree.map(join, jax.lax.map(lambda part: every(*part), tuple(map(cut, points))))
+
+
 def on_cpu(function, argument: Array):
     """Run a function on the CPU, which compiles the many small steps of drawing points much sooner than a GPU.
 
@@ -234,13 +254,7 @@ def _assemble(ansatz: Exact, scale, x: Array, ids: Array, classes: tuple[int, ..
     corrected = sum(classes[1:])
 
     def jet(function, *points):
-        def one(x, *more):
-            return jets(lambda x: function(x, *more), x, differentiate, second)
-
-        if len(points[0]) <= BLOCK:
-            return jax.vmap(one, out_axes=-1)(*points)
-        found = jax.lax.map(lambda point: one(*point), points, batch_size=BLOCK)
-        return jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), found)
+        return over_points(lambda x, *more: jets(lambda x: function(x, *more), x, differentiate, second), *points)
 
     views = range(len(ansatz.views))
     offset, matrices, inputs = jet(ansatz.main, x)  # (m, 1 + c, n), (v, m, o, 1 + c, n), (v, f, 1 + c, n)
