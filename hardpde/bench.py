@@ -84,10 +84,12 @@ def temporary_bytes(step: Any) -> int:
 def xla_counts(step: Any, chunks: int) -> dict[str, float]:
     """What XLA itself counts: every operation, and every access of every fused part of the program.
 
-    Of a loop it counts one pass, and a step passes over its chunks.
+    Of a loop it counts one pass, and a step passes over its chunks. The operations are almost all in that loop; the
+    bytes are not, so that those of a step with chunks are not known.
     """
     found = step.cost_analysis()
-    return {"flops": chunks * found.get("flops", math.nan), "bytes": chunks * found.get("bytes accessed", math.nan)}
+    return {"flops": chunks * found.get("flops", math.nan),
+            "bytes": found.get("bytes accessed", math.nan) if chunks == 1 else math.nan}
 
 
 # ---------------------------------------------------------------- operations and bytes
