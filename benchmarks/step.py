@@ -1,60 +1,31 @@
-"""Time one training step of methods at the paper's sizes: the loss with its gradient alone, and steps of a training.
+"""Time one training step of several methods at the paper's sizes, alone and with several seeds at once.
 
     python benchmarks/step.py [--problem battery-pack] [--methods hc,exact] [--seeds 1,5] [--out results/step.json]
 
-step_ms is the loss with its gradient (8192 points, hc: 25,697 weights); training_ms[seeds][stage] is a step of the
-preset `paper` as training takes it, with the optimiser, new points every 10 steps of Adam, and all seeds at once.
+step_ms is the loss with its gradient (8192 points, hc: 25,697 weights); training_ms[seeds][stage] is an iteration of
+the preset `paper` as training takes it, with its share of drawing points and all seeds at once. `hardpde bench`
+measures one method, and sets it against the floor of the machine.
 """
 
 import argparse
 import json
-import statistics
-import time
 from pathlib import Path
 
-import jax
-
-import hardpde  # noqa: F401  (double precision)
-from hardpde.compare import step_times
+from hardpde.bench import iteration_times, time_step
 from hardpde.methods import METHODS
-from hardpde.networks import count
 from hardpde.problems import PROBLEMS
 from hardpde.provenance import provenance
-from hardpde.solve import make_formulation, make_settings, run_seeds
-
-STEPS = {"adam": 400, "lbfgs": 100}  # timed without their first block, which is compiled
+from hardpde.solve import make_settings
 
 
 def measure(problem, method: str, repeats: int, seeds: list[int]) -> dict:
-    """Median milliseconds of a step, and seconds until the first one is done (statement of the problem left out)."""
-    start = time.perf_counter()
     settings = make_settings(problem, method, "paper", 0)
-    for stage in settings["stages"]:
-        stage["steps"], stage["redraw"] = STEPS[stage["optimiser"]], min(stage["redraw"], STEPS[stage["optimiser"]])
-        stage["block"] = min(stage.get("block", 50), 50)
     if method == "exact":
         settings["method"] |= {"width": 48, "dtype": "float64"}
-    formulation = make_formulation(problem, settings)
-    model = formulation.init(jax.random.key(0))
-    batch = formulation.draw(jax.random.key(1), None)
-    step = jax.jit(formulation.value_and_grad if formulation.balance is None else formulation.rebalance)
-    jax.block_until_ready(step(model, batch))
-    first = time.perf_counter() - start
-    inner = 1 if jax.default_backend() == "cpu" else 50
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        for _ in range(inner):
-            result = step(model, batch)
-        jax.block_until_ready(result)
-        times.append((time.perf_counter() - start) / inner * 1e3)
-    training = {}
-    for number in seeds:
-        solutions = run_seeds(problem, settings, list(range(number)), formulation=formulation)
-        training[str(number)] = step_times(solutions[0].training.history)
-    return {"problem": problem.name, "method": method, "points": formulation.points, "parameters": count(model),
-            "dtype": str(formulation.dtype), "step_ms": statistics.median(times), "fastest_ms": min(times),
-            "training_ms": training, "first_step_s": first}
+    formulation, found = time_step(problem, settings, repeats)
+    training = {str(number): iteration_times(problem, settings, formulation, found["draw_ms"], number)
+                for number in seeds}
+    return {"problem": problem.name, "method": method, **found, "training_ms": training}
 
 
 def main() -> None:

@@ -18,8 +18,9 @@ from jax import Array
 
 from hardpde.conditions import Condition
 from hardpde.fields import Schema
-from hardpde.geometry import Kind, Piece, stack
-from hardpde.geometry.stacking import feet, safe_root
+from hardpde.geometry import Kind, Nearby, Piece, stack
+from hardpde.geometry.base import Bounds
+from hardpde.geometry.stacking import safe_root
 from hardpde.layout import Layout, stacked_rows
 
 _TINY = 1e-60
@@ -90,8 +91,9 @@ def combine(offset: Array, terms: Sequence[Term], outputs: Sequence[Array], seco
 class Pieces:
     """Closest points and condition rows of piece number i, for a traced i."""
 
-    def __init__(self, layout: Layout, schema: Schema, conditions: Sequence[Condition]):
+    def __init__(self, layout: Layout, schema: Schema, conditions: Sequence[Condition], bounds: Bounds):
         self.layout, self.schema = layout, schema
+        self.nearby = Nearby(layout.pieces, layout.collar, bounds)
         self.groups = stack(layout.pieces)
         self.rows = layout.mask.shape[1]
         n = len(layout.pieces)
@@ -103,10 +105,11 @@ class Pieces:
         self._set = np.array([self._sets.index(c) for c in layout.conditions], int)
         self._conditions = conditions
 
-    def ratios(self, x: Array) -> Array:
-        """Squared distance to every piece over its squared collar, (n,)."""
-        points = feet(self.layout.pieces, x)
-        return self.squared(points, x) / (self.layout.widths(points) ** 2 + _TINY)
+    def ratios(self, x: Array) -> tuple[Array, Array]:
+        """Numbers (k,) of the pieces near a point, −1 for none, and their squared distances over squared collars."""
+        numbers, points = self.nearby.feet(x)
+        found = self.squared(points, x) / (self.layout.widths(numbers, points) ** 2 + _TINY)
+        return numbers, jnp.where(numbers < 0, jnp.inf, found)
 
     def squared(self, foot: Array, x: Array) -> Array:
         """Squared distances |foot − x|², 0 where only rounding keeps them apart."""
@@ -173,6 +176,13 @@ def right_inverse(a: Array, projector: Array, present: Array) -> Array:
     return _times(image, _inverse(gram))
 
 
+def _ranks(values: Array) -> Array:
+    """Which place each of a few values takes when they are sorted; faster, for many points, than sorting them."""
+    place = jnp.arange(values.size)
+    before = (values < values[:, None]) | ((values == values[:, None]) & (place < place[:, None]))
+    return before.sum(1)
+
+
 # ---------------------------------------------------------------- the initial condition
 
 
@@ -230,7 +240,7 @@ class Exact:
     def __init__(self, problem, inputs: Callable[[Array], Array]):
         self.schema: Schema = problem.schema
         self.layout: Layout = problem.layout
-        self.pieces = Pieces(self.layout, self.schema, problem.conditions)
+        self.pieces = Pieces(self.layout, self.schema, problem.conditions, problem.domain.bounds)
         self.start = Start(self.schema, problem.conditions, self.layout, problem.time)
         self.look, self.views = inputs, problem.views
         self.ramp = problem.hints.ramp
@@ -246,10 +256,11 @@ class Exact:
         """The pieces whose collar holds x, nearest first, padded with −1 to `slots`; and how many there are."""
         if not self.layout.pieces:
             return jnp.full(slots, -1), jnp.array(0)
-        ratio = self.pieces.ratios(x)
-        ids = jnp.argsort(ratio)[:slots]
-        ids = jnp.where(ratio[ids] < 1, ids, -1)
-        return jnp.pad(ids, (0, slots - ids.size), constant_values=-1), (ratio < 1).sum()
+        numbers, ratio = self.pieces.ratios(x)
+        rank = _ranks(ratio)
+        marked = jnp.where(ratio < 1, numbers + 1, 0)
+        ids = jnp.where(rank == jnp.arange(slots)[:, None], marked, 0).sum(1) - 1
+        return ids, (ratio < 1).sum()
 
     def inputs(self, x: Array) -> Array:
         """What the network is given for a point, (v, f): with a mirror at two places, v = 2, else one."""
@@ -324,7 +335,7 @@ class Exact:
         foot = foot + jnp.where(same, jax.lax.stop_gradient(x - foot), 0.0)
         a, g = self.pieces.equations(number, foot, normal)
         space = foot[: self.schema.dim]
-        width = self.layout.widths(jnp.broadcast_to(space, (len(self.layout.pieces), space.size)))[number]
+        width = self.layout.widths(number, space)
         squared = self.pieces.squared(space, x)
         on = squared == 0
         s = squared / (width**2 + _TINY)

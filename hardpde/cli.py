@@ -1,4 +1,4 @@
-"""The command line: hardpde list | check | solve | compare | reference | resume | report | export."""
+"""The command line: hardpde list | check | solve | compare | bench | reference | resume | report | export."""
 
 import argparse
 import json
@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
+from hardpde.bench import bench, table
 from hardpde.compare import compare, plan
 from hardpde.devices import all_devices, first_process, in_first_process, join_processes
 from hardpde.evaluation.certificate import certify, random_models, violation
@@ -252,6 +253,20 @@ def _compare(arguments: argparse.Namespace) -> dict:
             "seeds": arguments.seeds, "methods": summary, "refused": refused, "device": device(), "run": str(folder)}
 
 
+def _bench(arguments: argparse.Namespace) -> dict:
+    problem, _ = _problem(arguments)
+    path = Path(arguments.out) if arguments.out else None
+    if path is not None and not path.parent.is_dir():
+        raise ValueError(f"there is no folder '{path.parent}' for the figures; make it or choose another")
+    found = bench(problem, arguments.method, arguments.preset, points=arguments.points, solve=arguments.solve)
+    _say(arguments, f"{problem.name} by {arguments.method}, preset {arguments.preset}: {found['points']} points, "
+                    f"{found['parameters']:,} weights, {found['dtype']}")
+    _say(arguments, table(found))
+    if path is not None:
+        path.write_text(json.dumps(finite(found), indent=1) + "\n")
+    return found
+
+
 def _resume(arguments: argparse.Namespace) -> dict:
     _join(arguments)
     folder = _run_folder(arguments, "`hardpde compare … --resume --out {folder}` goes on with it")
@@ -404,9 +419,10 @@ def _parser() -> argparse.ArgumentParser:
                          help=f"steps of each stage of the preset; 0 leaves one out{steps}")
         sub.add_argument("--set", type=_setting, action="append", default=[], metavar=form, help=text)
 
-    def problem(sub: argparse.ArgumentParser) -> None:
-        sub.add_argument("problem", metavar="PROBLEM",
-                         help="a built-in name (see `hardpde list`) or a .py file that defines `problem`")
+    def problem(sub: argparse.ArgumentParser, default: str | None = None) -> None:
+        sub.add_argument("problem", metavar="PROBLEM", nargs="?" if default else None, default=default,
+                         help="a built-in name (see `hardpde list`) or a .py file that defines `problem`"
+                              + (f" (default {default})" if default else ""))
         sub.add_argument("--with", dest="given", type=_setting, action="append", default=[], metavar="NAME=VALUE",
                          help="an option of the problem, e.g. extra=false or dim=3 (may be repeated)")
         sub.add_argument("--dim", type=int, metavar="D", help="the same as --with dim=D")
@@ -444,6 +460,14 @@ def _parser() -> argparse.ArgumentParser:
     earlier.add_argument("--force", action="store_true", help="replace an earlier comparison in that folder")
     earlier.add_argument("--resume", action="store_true", help="go on with it: methods that are done are kept")
     sub.set_defaults(after_stop="; the same command with --resume goes on, and keeps the methods that are done")
+
+    sub = command("bench", _bench, "time a training step against what this machine could do")
+    problem(sub, "battery-pack")
+    sub.add_argument("--method", default="hc", help="(default hc)")
+    sub.add_argument("--preset", choices=PRESETS, default="paper", help="(default paper)")
+    sub.add_argument("--points", type=int, metavar="N", help="points of a step, in place of the preset's")
+    sub.add_argument("--solve", action="store_true", help="time a whole solve too; without, it is estimated")
+    sub.add_argument("--out", metavar="FILE", help="write the figures as JSON")
 
     sub = command("reference", _reference, "compute a problem's reference solution")
     problem(sub)

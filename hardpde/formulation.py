@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.ansatz import Batch
-from hardpde.geometry.stacking import feet
+from hardpde.geometry import Nearby
 from hardpde.penalties import Penalty
 from hardpde.problem import Problem
 
@@ -347,11 +347,12 @@ def residual_scale(problem: Problem) -> Callable[[Array], Array]:
     if not layout.initial or not layout.pieces or problem.time is None:
         return ones
     start, end = problem.time
-    collar = jnp.asarray(layout.collar)
+    nearby, collar = Nearby(layout.pieces, layout.collar, problem.domain.bounds), jnp.asarray(layout.collar)
     gradients = sum(int(np.prod(schema.shapes[name])) for name, _ in schema.gradients)
 
     def scale(x: Array) -> Array:
-        squared = ((feet(layout.pieces, x) - x[: schema.dim]) ** 2).sum(-1) / collar**2
+        numbers, feet = nearby.feet(x)
+        squared = jnp.where(numbers < 0, jnp.inf, ((feet - x[: schema.dim]) ** 2).sum(-1) / collar[numbers] ** 2)
         length = jnp.sqrt(jnp.minimum((x[-1] - start) / (end - start) + squared.min(), 1.0))
         factors = ones(x)
         return factors.at[: factors.size - gradients].set(length)

@@ -15,7 +15,7 @@ import numpy as np
 from hardpde.conditions import INITIAL, Condition
 from hardpde.fields import Schema
 from hardpde.geometry import Piece, Shape, gap_matrix, stack, touching_points
-from hardpde.geometry.distance import is_whole
+from hardpde.geometry.distance import are_whole
 
 _TOLERANCE = 1e-8
 _SLOPE = 0.7  # of a collar that shrinks towards a sharp corner: those of its two sides stay apart
@@ -38,13 +38,13 @@ class Layout:
     shrinks: np.ndarray  # (n, k) which pieces end at them
     size: float  # of the domain: what is small against it is rounding
 
-    def widths(self, feet):
-        """The collars (n,) at the pieces' own points (n, d): they shrink to nothing at sharp corners."""
-        collar = jnp.asarray(self.collar)
+    def widths(self, numbers, feet):
+        """The collars (k,) of pieces (k,) at their own points (k, d): they shrink to nothing at sharp corners."""
+        collar = jnp.asarray(self.collar)[numbers]
         if not len(self.sharp):
             return collar
-        away = jnp.sqrt(((feet[:, None] - self.sharp) ** 2).sum(-1) + 1e-300)
-        nearest = jnp.where(self.shrinks, away, jnp.inf).min(1)
+        away = jnp.sqrt(((feet[..., None, :] - self.sharp) ** 2).sum(-1) + 1e-300)
+        nearest = jnp.where(jnp.asarray(self.shrinks)[numbers], away, jnp.inf).min(-1)
         return collar * jnp.tanh(jnp.minimum(_SLOPE * nearest / collar, 30.0))
 
 
@@ -132,7 +132,7 @@ def _room(pieces, touching, domain) -> np.ndarray:
     pieces that it does not touch.
     """
     room = np.full(len(pieces), np.inf)
-    cut = np.array([not is_whole(piece, domain) for piece in pieces], bool)
+    cut = ~are_whole(pieces, domain)
     points: dict[int, np.ndarray] = {}
 
     def surviving(i: int) -> np.ndarray:

@@ -6,7 +6,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.geometry import Piece
-from hardpde.geometry.sampling import allocate, check_survival, redraw_until
+from hardpde.geometry.sampling import allocate, check_survival, inside, redraw_until
 from hardpde.geometry.stacking import place
 from hardpde.problem import Focus, Period, Problem
 
@@ -35,8 +35,7 @@ def graded(problem: Problem, key: Array, n: int) -> Array:
     wished += [_about(focus, k, round(focus.share * n)) for focus, k in zip(problem.hints.focus, keys[4:])]
     if wished:
         y = jnp.concatenate(wished)
-        inside = jax.vmap(problem.domain.sdf)(y) < 0
-        x = x.at[: len(y)].set(jnp.where(inside[:, None], y, x[: len(y)]))
+        x = x.at[: len(y)].set(jnp.where(inside(problem.domain, y)[:, None], y, x[: len(y)]))
     if problem.time is None:
         return x
     tau = jax.random.uniform(keys[2], (n, 1))

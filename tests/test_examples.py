@@ -28,7 +28,9 @@ BOUNDS = {
     "kovasznay": 0.1,  # 0.03
     "burgers": 0.01,  # 9e-4
     "reaction_3d": 0.02,  # 2e-3
+    "thousand_holes": 0.1,  # with 36 holes
 }
+OPTIONS = {"thousand_holes": {"holes": 36}}  # where `problem` is a function
 
 
 def load(name):
@@ -42,7 +44,8 @@ def load(name):
 @pytest.fixture(scope="module", params=BOUNDS)
 def example(request):
     module = load(request.param)
-    return request.param, module, module.problem
+    name, options = request.param, OPTIONS.get(request.param)
+    return name, module, module.problem if options is None else module.problem(**options)
 
 
 def exact_state(problem, x):

@@ -236,7 +236,7 @@ def test_collars_shrink_to_a_sharp_corner():
     top = next(k for k, piece in enumerate(layout.pieces) if piece.name == "box" and piece.params[5] == 1)
 
     def width(x):
-        return layout.widths(np.broadcast_to(np.array(x), (len(layout.pieces), 2)))[top]
+        return layout.widths(top, np.array(x))
 
     assert width((1.0, 1.0)) == pytest.approx(0.0, abs=1e-12)
     assert 0.9 * layout.collar[top] < width((-1.0, 1.0)) <= layout.collar[top]

@@ -33,6 +33,7 @@ MAY = {
     "problems": CORE | {"extension", "problem"},
     "fem": CORE | {"problem", "problems"},
     "evaluation": CORE | SOLVING,
+    "bench": SOLVING | {"compare", "provenance", "solve"},
 }
 
 

@@ -242,8 +242,7 @@ def _collar(problem: Problem, name: str, x: np.ndarray) -> np.ndarray:
     pieces = tuple(layout.pieces[k] for k in members)
 
     def one(y):
-        widths = layout.widths(jnp.broadcast_to(y, (len(layout.pieces), y.size)))
-        return widths[jnp.asarray(members)[jnp.argmin(distances(pieces, y))]]
+        return layout.widths(jnp.asarray(members)[jnp.argmin(distances(pieces, y))], y)
 
     return np.asarray(jax.jit(jax.vmap(one))(jnp.asarray(x)))
 

@@ -7,6 +7,7 @@ from .distance import distances, gap_matrix, stack, touching_points
 from .files import airfoil, read_airfoil
 from .inlay import Inlay
 from .kinds import Arc, Face, Segment, Sphere
+from .nearby import Nearby
 from .outlines import Loop, Spline
 from .shapes import Ball, Box, Interval, Polygon
 
@@ -22,6 +23,7 @@ __all__ = [
     "Interval",
     "Kind",
     "Loop",
+    "Nearby",
     "Piece",
     "Polygon",
     "Segment",

@@ -242,7 +242,8 @@ class Boundary:
             points, normal = place(self.pieces, which, jax.random.uniform(key, (n, self.shape.dim)))
             return points, check_survival(self.shape, points, normal, body)
 
-        if all(dict(zip(self.shape.pieces, self.shape.whole)).get(p, False) for p in self.pieces):
+        whole = dict(zip(self.shape.pieces, self.shape.whole))
+        if all(whole.get(p, False) for p in self.pieces):
             return place(self.pieces, which, jax.random.uniform(later, (n, self.shape.dim)))[0]
         return redraw_until(later, draw)
 

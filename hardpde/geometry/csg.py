@@ -130,11 +130,11 @@ class Compound(Shape):
     def pieces(self) -> tuple[Piece, ...]:
         return tuple(piece for piece, _, _ in self._alive)
 
-    @property
+    @cached_property
     def survival(self) -> tuple[float, ...]:
         return tuple(fraction for _, fraction, _ in self._alive)
 
-    @property
+    @cached_property
     def whole(self) -> tuple[bool, ...]:
         return tuple(whole for _, _, whole in self._alive)
 

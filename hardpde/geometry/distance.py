@@ -32,7 +32,7 @@ def gap_matrix(pieces: tuple[Piece, ...], shape: Shape) -> np.ndarray:
     groups = stack(pieces)
     for a, b in product(groups, groups):
         gaps[np.ix_(a.index, b.index)] = closed_gaps(a.kind, a.params, b.kind, b.params)
-    partly = np.array([not is_whole(p, shape) for p in pieces], dtype=bool)
+    partly = ~are_whole(pieces, shape)
     gaps[partly] = gaps[:, partly] = np.nan
     for i, j in np.argwhere(np.triu(np.isnan(gaps), 1)):
         gaps[i, j] = gaps[j, i] = numeric_gap(pieces[i], pieces[j], shape)[0]
@@ -53,12 +53,15 @@ def touching_points(piece_i: Piece, piece_j: Piece, shape: Shape) -> np.ndarray:
     return _spread(points[on], 1e-6 * shape.size)
 
 
+def are_whole(pieces: tuple[Piece, ...], shape: Shape) -> np.ndarray:
+    """Whether all of each piece is known to lie on the boundary of the shape, (n,)."""
+    whole = dict(zip(shape.pieces, shape.whole))
+    return np.array([whole.get(piece, True) for piece in pieces], dtype=bool)
+
+
 def is_whole(piece: Piece, shape: Shape) -> bool:
-    """Whether all of the piece is known to lie on the boundary of the shape."""
-    try:
-        return shape.whole[shape.pieces.index(piece)]
-    except ValueError:
-        return True
+    """The same of one piece."""
+    return bool(are_whole((piece,), shape)[0])
 
 
 # -- formulas ---------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from hardpde.sampling import graded, uniform
 
 RARE = 0.03  # of the points
 MOST = 16  # collars that may hold one point
+BLOCK = 2**15  # points whose coefficients are worked out at once: what that takes does not grow with the points
 
 
 def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 4096, dtype: str = "float64",
@@ -83,7 +84,9 @@ def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inpu
     def look(key: Array) -> tuple[Array, Array, Array]:
         """Candidates for points: x (pool, c), the pieces whose collar holds them, how many these are."""
         x = candidates(problem, key, pool)
-        return x, *jax.vmap(lambda x: ansatz.active(x, min(len(problem.layout.pieces), MOST)))(x)
+        most = min(len(problem.layout.pieces), MOST)
+        ids, counts = over_points(lambda x: ansatz.active(x, most), x)
+        return x, ids.T, counts
 
     classes = _classes(look, points, chunks)
     total = sum(classes)
@@ -226,6 +229,25 @@ def pick(x: Array, ids: Array, counts: Array, classes: tuple[int, ...]) -> tuple
     return x[chosen], ids[chosen, :most]
 
 
+def over_points(function: Callable, *points: Array) -> Any:
+    """A function of one point at all points (n, …), which come last in the results; many are done in equal blocks."""
+    every = jax.vmap(function, out_axes=-1)
+    n = len(points[0])
+    if n <= BLOCK:
+        return every(*points)
+    blocks = -(-n // BLOCK)
+    size = -(-n // blocks)
+
+    def cut(a: Array) -> Array:
+        return jnp.pad(a, [(0, blocks * size - n), *[(0, 0)] * (a.ndim - 1)], mode="edge").reshape(
+            blocks, size, *a.shape[1:])
+
+    def join(a: Array) -> Array:
+        return jnp.moveaxis(a, 0, -2).reshape(*a.shape[1:-1], blocks * size)[..., :n]
+
+    return jax.tree.map(join, jax.lax.map(lambda part: every(*part), tuple(map(cut, points))))
+
+
 def on_cpu(function, argument: Array):
     """Run a function on the CPU, which compiles the many small steps of drawing points much sooner than a GPU.
 
@@ -247,8 +269,7 @@ def _assemble(ansatz: Exact, scale, x: Array, ids: Array, classes: tuple[int, ..
     corrected = sum(classes[1:])
 
     def jet(function, *points):
-        return jax.vmap(lambda x, *more: jets(lambda x: function(x, *more), x, differentiate, second),
-                        out_axes=-1)(*points)
+        return over_points(lambda x, *more: jets(lambda x: function(x, *more), x, differentiate, second), *points)
 
     views = range(len(ansatz.views))
     offset, matrices, inputs = jet(ansatz.main, x)  # (m, 1 + c, n), (v, m, o, 1 + c, n), (v, f, 1 + c, n)
