@@ -19,6 +19,7 @@ from hardpde.geometry.distance import are_whole
 
 _TOLERANCE = 1e-8
 _SLOPE = 0.7  # of a collar that shrinks towards a sharp corner: those of its two sides stay apart
+WIDE = 0.95  # of the gap: second derivatives of a correction grow like 1/collar², and no collar reaches the next piece
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,8 @@ def arrange(
     room = _room(pieces, touching, domain)
     points, shrinks = _sharp(pieces, sharp, domain)
     return Layout(pieces, of_piece, start, mask, bound, slopes, touching, gap,
-                  _collars(pieces, gap, room, domain, collars), points, shrinks, domain.size)
+                  _collars(pieces, (WIDE if slopes.any() else 0.5) * gap, gap, room, domain, collars), points, shrinks,
+                  domain.size)
 
 
 def _slope_rows(a: np.ndarray, schema: Schema, name: str) -> np.ndarray:
@@ -167,11 +169,11 @@ def _feet(piece: Piece, x):
     return jax.vmap(piece.closest)(x)
 
 
-def _collars(pieces, gap, room, domain, stated) -> np.ndarray:
-    """Half the gap, within the reach of the curve and half the size of the domain; or what was stated."""
+def _collars(pieces, most, gap, room, domain, stated) -> np.ndarray:
+    """The most that is wanted, within the reach of the curve and half the size of the domain; or what was stated."""
     lo, hi = map(np.asarray, domain.bounds)
     widest = 0.5 * float(np.min(hi - lo))
-    width = np.array([min(0.5 * g, 0.9 * p.reach, 0.9 * r, widest) for g, r, p in zip(gap, room, pieces)])
+    width = np.array([min(m, 0.9 * p.reach, 0.9 * r, widest) for m, r, p in zip(most, room, pieces)])
     if stated is None:
         return width
     names = {piece.name for piece in pieces}
