@@ -95,6 +95,17 @@ def steps() -> list[str]:
     return ["| | step | machine | file |", "|---|---|---|---|", *rows]
 
 
+def generality() -> list[str]:
+    """Examples solved with the defaults."""
+    rows = []
+    for path in sorted(RESULTS.glob("generality-*.json")):
+        data = json.loads(path.read_text())
+        for row in data["problems"]:
+            rows.append(f"| examples/{row['example']}.py | {row['relative_l2']:.1e} | {row['seconds']:.0f} s | "
+                        f"{data['device']} | {_link(path)} |")
+    return ["| | relative L2 error | all in all | machine | file |", "|---|---|---|---|---|", *rows]
+
+
 def others() -> list[str]:
     """hardpde beside other libraries."""
     return others_table(json.loads((RESULTS / "others-cpu.json").read_text())["rows"])
@@ -118,7 +129,8 @@ def main() -> None:
         collect(Path(sys.argv[1]), Path(sys.argv[2]))
     readme, document = ROOT / "README.md", ROOT / "docs" / "others.md"
     text = readme.read_text()
-    for name, rows in (("results", runs()), ("checks", checks()), ("comparisons", comparisons()), ("steps", steps())):
+    for name, rows in (("results", runs()), ("checks", checks()), ("comparisons", comparisons()), ("steps", steps()),
+                       ("generality", generality())):
         text = put(text, name, rows)
     text = re.sub("<!-- constant -->.*?<!-- /constant -->", f"<!-- constant -->{constant()}<!-- /constant -->", text)
     readme.write_text(text)
