@@ -61,7 +61,7 @@ _OVERRIDES: dict[tuple[str, str, str], dict[str, Any]] = {
     ("airfoil", "exact", "best"): {"method": {}, "stages": [_start(300, 3e-3), _finish(9000, 300)]},
     ("heat-ball", "exact", "quick"): {
         "method": {"width": 24, "depth": 3, "points": 1024, "gradients": "derivatives", "chunk": 256},
-        "stages": [_start(200, 5e-3), _finish(5000, 100)],
+        "stages": [_start(200, 5e-3), _finish(5500, 200)],
     },
     ("heat-ball", "exact", "best"): {
         "method": {"width": 48, "depth": 3, "points": 8192, "gradients": "derivatives"},
