@@ -4,9 +4,9 @@
                                 [--budget SECONDS] [--out results/others-cpu.json]
 
 benchmarks/others/ has one file for each library and problem, with what a user of that library writes. Here is what
-measures them: each trains in a process of its own until it ends or `budget` seconds have passed. Seconds are processor
-time, of all threads together: other programs on the machine change it little. They count from the reading of the user's
-file, compilation included, and stand still while an error is measured.
+measures them: each trains in a process of its own until it ends or `budget` seconds have passed. Seconds count from the
+reading of the user's file, compilation included, and stand still while an error is measured; nothing else should run on
+the machine.
 """
 
 import argparse
@@ -115,13 +115,13 @@ class Watch:
 
     def __init__(self, known: Known, budget: float) -> None:
         self.x, self.known, self.budget = known.x, known.u, budget
-        self.start, self.paused, self.since = time.process_time(), 0.0, 0.0
+        self.start, self.paused, self.since = time.perf_counter(), 0.0, 0.0
         self.steps: list[tuple[str, int, float]] = []
         self.errors: list[tuple[float, float]] = []
         self.stopped = False
 
     def seconds(self) -> float:
-        return time.process_time() - self.start - self.paused
+        return time.perf_counter() - self.start - self.paused
 
     def step(self, stage: str, step: int) -> bool:
         """So many steps of a stage are done; whether the time is up."""
@@ -133,7 +133,7 @@ class Watch:
         last = self.errors[-1][0] if self.errors else 0.0
         if not self.steps or not (self.stopped or self.seconds() - last >= EVERY):
             return False
-        self.since = time.process_time()
+        self.since = time.perf_counter()
         return True
 
     def look(self, predict: Callable[[np.ndarray], np.ndarray]) -> None:
@@ -141,7 +141,7 @@ class Watch:
 
     def note(self, error: float) -> None:
         self.errors.append((self.since - self.start - self.paused, float(error)))
-        self.paused += time.process_time() - self.since
+        self.paused += time.perf_counter() - self.since
 
 
 def relative(u: np.ndarray, known: np.ndarray) -> float:
@@ -153,18 +153,18 @@ def measure(library: str, problem: str, budget: float,
     """Train one library on one problem in this process."""
     known = PROBLEMS[problem]()
     watching.prepare(library)
-    watch, began = Watch(known, budget), time.perf_counter()
+    watch = Watch(known, budget)
     name = f"{library}_{problem.replace('-', '_')}"
     user = importlib.import_module(name)
     trained = train(user, watch) if train else watching.train(library, user, watch)
-    seconds, wall = watch.seconds(), time.perf_counter() - began
+    seconds = watch.seconds()
     u, _ = trained.state(known.x)
     error = relative(u, known.u)
     curve = [*watch.errors, (seconds, error)]
     return {
         "problem": problem, "library": library, "version": importlib.metadata.version(PACKAGES[library][1]),
         "backend": trained.backend, "dtype": trained.dtype, "weights": trained.weights,
-        "lines": lines(FOLDER / f"{name}.py"), "seconds": seconds, "wall_seconds": wall, "ended": trained.why,
+        "lines": lines(FOLDER / f"{name}.py"), "seconds": seconds, "ended": trained.why,
         **timings(watch.steps),
         "relative_l2": error, "mae": float(np.abs(u - known.u).mean()),
         "seconds_to": {f"{target:g}": next((s for s, e in curve if e <= target), None) for target in TARGETS},
@@ -218,9 +218,7 @@ def measure_apart(library: str, problem: str, budget: float) -> dict[str, Any]:
         return {"problem": problem, "library": library, "failure": "not installed: pip install 'hardpde[bench]'"}
     command = [sys.executable, __file__, "--problems", problem, "--libraries", library, "--budget", str(budget),
                "--here"]
-    # PyTorch's threads wait by spinning, which a shared machine pays for dearly.
-    environment = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         return {"problem": problem, "library": library, "failure": f"failed: {last}"}
