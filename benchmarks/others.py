@@ -169,7 +169,6 @@ def measure(library: str, problem: str, budget: float,
         "relative_l2": error, "mae": float(np.abs(u - known.u).mean()),
         "seconds_to": {f"{target:g}": next((s for s, e in curve if e <= target), None) for target in TARGETS},
         "violation": violation(known, trained.state),
-        "violation_of_own_gradient": _own_gradient(known, trained),
         "curve": [[round(s, 2), float(f"{e:.3e}")] for s, e in curve],
     }
 
@@ -180,12 +179,6 @@ def violation(known: Known, state: Callable[[np.ndarray], tuple[np.ndarray, np.n
     everything = np.concatenate(list(found.values()))
     return {"mean": float(everything.mean()), "max": float(everything.max()), "points": len(everything),
             "parts": {name: {"mean": float(r.mean()), "max": float(r.max())} for name, r in found.items()}}
-
-
-def _own_gradient(known: Known, trained: watching.Trained) -> dict[str, Any] | None:
-    """The same where ∇u is a field of the method, for which the conditions are stated."""
-    claimed = trained.claimed
-    return None if claimed is None else violation(known, lambda x: (trained.state(x)[0], claimed(x)))
 
 
 def timings(steps: list[tuple[str, int, float]]) -> dict[str, Any]:

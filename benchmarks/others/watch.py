@@ -26,7 +26,6 @@ class Trained:
     dtype: str
     backend: str
     why: str
-    claimed: Callable[[np.ndarray], np.ndarray] | None = None  # ∇u as a field of its own, where there is one
 
 
 def prepare(library: str) -> None:
@@ -55,11 +54,8 @@ def hardpde(user: Any, watch: Any, settings: dict[str, Any] | None = None) -> Tr
 
     settings = settings or make_settings(user.problem, "exact", "quick", 0)
     formulation = make_formulation(user.problem, settings)
-    inner, dim = formulation.problem.schema, user.problem.schema.dim
+    inner = formulation.problem.schema
     seen: list[Any] = []
-
-    def jet(model: Any, x: np.ndarray) -> np.ndarray:
-        return np.asarray(formulation.jet(model, x))
 
     def draw(key, model):
         seen[:] = [model]
@@ -78,13 +74,10 @@ def hardpde(user: Any, watch: Any, settings: dict[str, Any] | None = None) -> Tr
         model, why = seen[0], "the time was up"
 
     def state(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        part = jet(model, x)[:, inner.slices["u"]][:, 0]
-        return part[:, 0], part[:, 1:]
+        part = np.asarray(formulation.jet(model, x))[:, inner.slices["u"]][:, 0]
+        return part[:, 0], part[:, 1 : 1 + inner.coordinates]
 
-    gradient = dict(inner.gradients)
-    name = next((name for name, base in gradient.items() if base == "u"), None)
-    claimed = None if name is None else lambda x: jet(model, x)[:, inner.slices[name], 0].reshape(len(x), dim)
-    return Trained(state, count(model), str(np.dtype(formulation.dtype)), f"jax {jax.__version__}", why, claimed)
+    return Trained(state, count(model), str(np.dtype(formulation.dtype)), f"jax {jax.__version__}", why)
 
 
 def deepxde(user: Any, watch: Any) -> Trained:
