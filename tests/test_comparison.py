@@ -12,6 +12,8 @@ import hardpde  # noqa: F401  (float64)
 from hardpde.evaluation import comparison
 from hardpde.evaluation.comparison import interval, markdown, number_text, summarise, write_comparison
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 METHODS = {  # the size of the error
     "exact": 1.4e-7, "hc": 0.0244, "pinn": 0.31, "la_pinn": 0.12, "fbpinn": 0.08, "mfn": 0.05, "xpinn": 0.21,
     "adaptive_pinn_with_a_long_name": 0.0051, "deep_ritz": 0.033, "pfnn": 0.021,

@@ -19,6 +19,8 @@ from hardpde.problems.airfoil_printed import _reference as printed_reference
 from hardpde.problems.heat_ball import heat_ball
 from hardpde.reference import Reference, node_weights
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 HOLE = (0.5, 0.5, 0.25)
 HISTORY = {
     "step": [10, 20, 5, 10],

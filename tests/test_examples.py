@@ -13,6 +13,8 @@ import pytest
 import hardpde as hp
 from hardpde.evaluation.certificate import _points, certify, violation
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 FOLDER = Path(__file__).parent.parent / "examples"
 # Relative L2 error of the first field after 200 steps of SSBroyden with 16 × 2 neurons and 256 points.
 # The bounds are loose: twice to thirty times what was measured with one seed.

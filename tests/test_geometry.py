@@ -32,6 +32,8 @@ from hardpde.geometry import (
     touching_points,
 )
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 
 def key(i=0):
     return jax.random.key(i)

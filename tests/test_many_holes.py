@@ -17,6 +17,8 @@ from hardpde.geometry.nearby import FEW
 from hardpde.inputs import TAIL, _decays
 from hardpde.solve import make_formulation, make_settings
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 make = load("thousand_holes").problem
 exact = sys.modules["hardpde.methods.exact"]
 
