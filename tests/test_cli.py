@@ -19,8 +19,6 @@ from hardpde.progress import Progress
 from hardpde.reference import Reference
 from hardpde.runs import check_folder, prepare
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 USER = """
 import hardpde as hp
 
