@@ -32,7 +32,7 @@ from hardpde.provenance import provenance
 from hardpde.training import adam, ssbroyden
 from hardpde.training.sharding import everywhere, gathered, in_use, laid_out
 
-OPTIMISERS = {"adam": adam(1e-3, plateau=False), "ssbroyden": ssbroyden("batched")}
+OPTIMISERS = {"adam": adam(1e-3, plateau=False), "ssbroyden": ssbroyden()}
 COLLECTIVES = re.compile(r"= (.*?) (all-reduce|all-gather|collective-permute|all-to-all|reduce-scatter)(?:-start)?\(")
 ARRAY = re.compile(r"\b(f64|f32|s64|s32|pred)\[([\d,]*)\]")
 BYTES = {"f64": 8, "f32": 4, "s64": 8, "s32": 4, "pred": 1}
@@ -144,7 +144,7 @@ def estimate(gpus: int, one: dict[str, Any], row: dict[str, Any], links: argpars
 
     matrix = 1e3 * 3 * 8 * n**2 / (1e9 * links.memory_gb_s)  # H is read twice and written once
     adam_ms, own = one["adam_ms"], one["ssbroyden_ms"]
-    replicated = send(gpus, links, 8 * (n + 1), 2) + send(gpus, links, 8 * 7, 2)  # the gradient, the line search
+    replicated = send(gpus, links, 8 * (n + 1), 2) + send(gpus, links, 8, 2)  # the gradient, the line search
     steps = (adam_ms + sent(row["adam"]["messages"]),
              own - matrix + matrix / gpus + sent(row["ssbroyden"]["messages"]), own + replicated)
     return {name: {"step_ms": step, "efficiency": alone / step}
