@@ -149,8 +149,8 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
                     endings[k] = describe_status(int(codes[k]))
             waiting = [k for k in range(many) if not endings[k]]
             step = int(min((steps[k] for k in waiting), default=max(steps[k] for k in took)))
-            seconds = offset + time.perf_counter() - began
             held = np.asarray(loss(model, held_out))
+            seconds = offset + time.perf_counter() - began
             for k in took:
                 training = trainings[k]
                 training.seconds = seconds
