@@ -1,0 +1,1 @@
+"""The tables and figures of Liu et al. (NeurIPS 2022), one function `Work → Outcome` each."""
