@@ -473,12 +473,12 @@ class Paper:
             raise ValueError(f"basis is '{basis}'; it is 'projection' or 'low-dimensional'")
         self.schema: Schema = problem.schema
         self.conditions = problem.conditions
-        self.beta_t, self.softmin_beta, self.basis = beta_t, softmin_beta, basis
+        self.beta_s, self.beta_t, self.softmin_beta, self.basis = beta_s, beta_t, softmin_beta, basis
         self.start = Start(self.schema, problem.conditions, problem.layout, problem.time)
         self.stated_distances, self.stated_normals = problem.hints.distances, problem.hints.normals
         _check_stated(problem)
         self.blocks = _blocks(problem)
-        self.alphas = [self._alphas(problem, block, beta_s) for block in self.blocks]
+        self.gaps = [self._gaps(problem, block) for block in self.blocks]
         self.subnetworks = self._subnetworks()
 
     def distances(self, family: Family, x: Array) -> tuple[Array, Array]:
@@ -495,8 +495,8 @@ class Paper:
             normals = jnp.broadcast_to(jnp.asarray(normal(x)), normals.shape)
         return l, normals
 
-    def _alphas(self, problem, block: Block, beta_s: float) -> list[np.ndarray]:
-        """α_i = β_s / min over the block's other boundaries of l_i (equation 12); 0 for a single boundary."""
+    def _gaps(self, problem, block: Block) -> list[np.ndarray]:
+        """The least l_i on the block's other boundaries, so that α_i = β_s / gap (equation 12); ∞ if there are none."""
         families = block.families
 
         @jax.jit
@@ -508,15 +508,15 @@ class Paper:
 
         owner = np.concatenate([np.repeat(np.arange(len(family.sign)) + offset, 400)
                                 for family, offset in zip(families, self._offsets(block)) for _ in family.kinds])
-        alphas = []
+        gaps = []
         for family, offset, l in zip(families, self._offsets(block), nearest(jax.random.key(0))):
             own = owner[:, None] == np.arange(len(family.sign)) + offset
             least = np.where(own, np.inf, np.asarray(l)).min(axis=0)
             if family.name in self.stated_distances and least.min() <= 0:
                 raise ValueError(f"the stated distance of '{family.name}' is {least.min():.2g} on another boundary; "
                                  f"it must be positive away from '{family.name}'")
-            alphas.append(beta_s / least)
-        return alphas
+            gaps.append(least)
+        return gaps
 
     @staticmethod
     def _offsets(block: Block) -> np.ndarray:
@@ -542,9 +542,13 @@ class Paper:
         size = len(block.components)
         return size if self.basis == "low-dimensional" and rows == 1 and size in (2, 3) else None
 
-    def coefficients(self, x: Array) -> tuple[Array, Array, list[Array]]:
-        """c (m,), the main network's matrix (m, m), and for each group of sub-networks (k, m, o)."""
+    def coefficients(self, x: Array, betas: Array | None = None) -> tuple[Array, Array, list[Array]]:
+        """c (m,), the main network's matrix (m, m), and for each group of sub-networks (k, m, o).
+
+        betas: β_s and β_t in place of those stated.
+        """
         m = self.schema.size
+        beta_s, beta_t = (self.beta_s, self.beta_t) if betas is None else betas
         c, main = jnp.zeros(m), jnp.eye(m)
         subs: dict[tuple[int, int], Array] = {}
         for b, block in enumerate(self.blocks):
@@ -554,11 +558,11 @@ class Paper:
             blur = every[0] if len(every) == 1 else softmin(every, self.softmin_beta)
             main = main.at[index, index].set(blur)
             for i, (family, (l, normals)) in enumerate(zip(block.families, measured)):
-                weight = jnp.exp(-jnp.asarray(self.alphas[b][i]) * l)
+                weight = jnp.exp(-beta_s / jnp.asarray(self.gaps[b][i]) * l)
                 known, basis = jax.vmap(lambda n, f=family, b=block: self._general(f, b, x, n))(normals)
                 c = c.at[index].add((weight[:, None] * known).sum(0))
                 subs[b, i] = jnp.zeros((len(l), m, basis.shape[-1])).at[:, index].set(weight[:, None, None] * basis)
-        c, main, blend = self._start(x, c, main)
+        c, main, blend = self._start(x, c, main, beta_t)
         groups = [_times(blend, jnp.concatenate([subs[where] for where in members]))
                   for _, members, _ in self.subnetworks]
         return c, main, groups
@@ -577,12 +581,12 @@ class Paper:
             return _times(inverse, g), jnp.array([[n[1]], [-n[0]]])
         return _times(inverse, g), jnp.array([[0.0, -n[2], n[1]], [n[2], 0.0, -n[0]], [-n[1], n[0], 0.0]])
 
-    def _start(self, x: Array, c: Array, main: Array) -> tuple[Array, Array, Array]:
+    def _start(self, x: Array, c: Array, main: Array, beta_t: float | Array) -> tuple[Array, Array, Array]:
         """The time blend (appendix A.6), applied after the boundaries, as printed."""
         if not self.start.conditions:
             return c, main, jnp.eye(self.schema.size)
         assert self.start.time is not None
-        fade = jnp.exp(-self.beta_t * (x[-1] - self.start.time[0]))
+        fade = jnp.exp(-beta_t * (x[-1] - self.start.time[0]))
         a, g = self.start.rows(x)
         d = right_inverse(a, jnp.eye(self.schema.size), jnp.ones(len(a)))
         blend = jnp.eye(self.schema.size) - fade * _times(d, a)

@@ -1,4 +1,4 @@
-"""The command line: hardpde list | check | solve | compare | bench | reference | resume | report | export."""
+"""The command line: hardpde list | check | solve | compare | reproduce | bench | reference | resume | report | …"""
 
 import argparse
 import json
@@ -20,6 +20,7 @@ from hardpde.evaluation.evaluate import (
     measure_baselines,
     show,
 )
+from hardpde.experiments.base import Work
 from hardpde.fem import REFERENCES, compute_reference
 from hardpde.methods import METHODS
 from hardpde.presets import PRESETS, SCHEDULES
@@ -253,6 +254,21 @@ def _compare(arguments: argparse.Namespace) -> dict:
             "seeds": arguments.seeds, "methods": summary, "refused": refused, "device": device(), "run": str(folder)}
 
 
+def _reproduce(arguments: argparse.Namespace) -> dict:
+    from hardpde.experiments.reproduce import chosen, reproduce, results_folder
+
+    names = chosen(arguments.experiments)
+    folder = results_folder(arguments.out, arguments.quick)
+    work = Work(folder, arguments.quick, lambda text: _say(arguments, text))
+    found = {}
+    for name in names:
+        _say(arguments, f"{name}, on {device()}")
+        data = reproduce(name, work)
+        found[name] = {"title": data["title"], "seconds": data["seconds"], "file": str(folder / f"{name}.json")}
+        _say(arguments, f"{data['title']}: {data['seconds']:.0f} s; open {folder / f'{name}.md'}")
+    return {"quick": arguments.quick, "experiments": found, "device": device(), "folder": str(folder)}
+
+
 def _bench(arguments: argparse.Namespace) -> dict:
     problem, _ = _problem(arguments)
     path = Path(arguments.out) if arguments.out else None
@@ -460,6 +476,13 @@ def _parser() -> argparse.ArgumentParser:
     earlier.add_argument("--force", action="store_true", help="replace an earlier comparison in that folder")
     earlier.add_argument("--resume", action="store_true", help="go on with it: methods that are done are kept")
     sub.set_defaults(after_stop="; the same command with --resume goes on, and keeps the methods that are done")
+
+    sub = command("reproduce", _reproduce, "the tables and figures of the paper, its values beside ours")
+    sub.add_argument("experiments", nargs="+", metavar="NAME", help="table1 … table10, fig4 … fig7, theory, or all")
+    sub.add_argument("--quick", action="store_true",
+                     help="under a minute each on two cores: shows that it works; the figures mean nothing")
+    sub.add_argument("--out", metavar="DIR", help="folder (default reproduction, or reproduction-quick)")
+    sub.set_defaults(after_stop="; the same command goes on, and keeps the trainings that are done")
 
     sub = command("bench", _bench, "time a training step against what this machine could do")
     problem(sub, "battery-pack")

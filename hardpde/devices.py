@@ -47,8 +47,8 @@ class Spread:
         """The same points as those of the formulation, on their devices."""
         return self._draw(key, model)
 
-    def draw_held_out(self, key: Array) -> Batch:
-        return self._draw_held_out(key, None)
+    def draw_held_out(self, key: Array, model: Model = None) -> Batch:
+        return self._draw_held_out(key, model)
 
     @cached_property
     def _draw(self) -> Callable[..., Batch]:

@@ -10,3 +10,10 @@ def quick_compilation():
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def release_compiled_code():
+    """Compiled code stays mapped while JAX keeps it, and a process may have 65,530 mappings: one file takes 26,000."""
+    yield
+    jax.clear_caches()

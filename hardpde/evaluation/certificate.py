@@ -1,6 +1,6 @@
 """The certificate: how far a model is from satisfying each condition, measured on every boundary."""
 
-from functools import partial
+from functools import lru_cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -21,18 +21,27 @@ def certify(formulation, models: list, points: int = 1000) -> list[dict]:
     problem: Problem = formulation.problem
     if not problem.pointwise:
         return [_periodic_row(formulation, models, period, points) for period in problem.periods]
-    samples = [_points(problem, condition.on, points) for condition in problem.pointwise]
-    everywhere = np.concatenate([x for x, _ in samples])  # one evaluation for all conditions
-    borders = np.cumsum([len(x) for x, _ in samples])[:-1]
+    samples = _places(problem, points)
+    everywhere = np.concatenate([x for x, *_ in samples])  # one evaluation for all conditions
+    borders = np.cumsum([len(x) for x, *_ in samples])[:-1]
     states = [np.split(_traces(formulation, model, everywhere, samples), borders) for model in models]
     rows = []
-    for k, (condition, (x, n)) in enumerate(zip(problem.pointwise, samples)):
-        rows_at = partial(condition.matrix, problem.schema, gradients=_steep(problem))
-        a, g = jax.jit(jax.vmap(rows_at))(jnp.asarray(x), jnp.asarray(n))
-        residuals = [np.abs(np.einsum("nrm,nm->nr", np.asarray(a), q[k]) - np.asarray(g)) for q in states]
+    for k, (condition, (x, _, a, g)) in enumerate(zip(problem.pointwise, samples)):
+        residuals = [np.abs(np.einsum("nrm,nm->nr", a, q[k]) - g) for q in states]
         worst = max(float(r.max()) if np.isfinite(r).all() else float("inf") for r in residuals)
         rows.append({"name": condition.name, "boundary": condition.on, "points": len(x), "violation": worst})
     return rows + [_periodic_row(formulation, models, period, points) for period in problem.periods]
+
+
+@lru_cache(maxsize=2)
+def _places(problem: Problem, points: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+    """Points, normals, and A and g there, of every condition; the same for all models of a problem."""
+    found = []
+    for condition in problem.pointwise:
+        x, n = _points(problem, condition.on, points)
+        a, g = jax.jit(jax.vmap(partial(condition.matrix, problem.schema, gradients=_steep(problem))))(x, n)
+        found.append((x, n, np.asarray(a), np.asarray(g)))
+    return found
 
 
 def _steep(problem: Problem) -> bool:
@@ -46,7 +55,7 @@ def _traces(formulation, model, x: np.ndarray, samples: list) -> np.ndarray:
     if not _steep(problem):
         return formulation.predict(model, x)
     m, d = problem.schema.size, problem.schema.dim
-    on = np.concatenate([(n != 0).any(axis=1) for _, n in samples])  # not those of the initial condition
+    on = np.concatenate([(n != 0).any(axis=1) for _, n, *_ in samples])  # not those of the initial condition
     slopes = np.zeros((len(x), m * d))
     if on.any():
         slopes[on] = formulation.jet(model, x[on])[:, :, 1 : 1 + d].reshape(-1, m * d)

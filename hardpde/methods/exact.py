@@ -135,6 +135,10 @@ def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inpu
         return _batch(x, ids, part)._replace(penalised=tuple(
             _penalised(jax.random.fold_in(key, k + 1), k, part) for k in range(len(penalties))))
 
+    def draw_held_out(key: Array, model: Model | None = None, part: Part = WHOLE) -> Batch:
+        """Points that do not follow the model."""
+        return draw(key, None, part)
+
     @partial(jax.jit, static_argnums=(1, 2))
     def _anywhere(x: Array, most: int, differentiate: bool) -> Batch:
         ids, _ = jax.vmap(lambda x: ansatz.active(x, most))(x)
@@ -161,7 +165,7 @@ def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inpu
     keys = jax.random.split(jax.random.key(11), 16)
     reached = [slots(jax.jit(jax.vmap(lambda k, p=penalty: p.draw(k)[0]))(keys).reshape(-1, problem.schema.coordinates))
                for penalty in penalties]
-    formulation = Formulation(problem, init, draw, draw, state, at, total, jnp.dtype(dtype), chunks, penalties,
+    formulation = Formulation(problem, init, draw, draw_held_out, state, at, total, jnp.dtype(dtype), chunks, penalties,
                               devices=devices)
     return formulation
 

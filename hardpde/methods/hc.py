@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,13 @@ from hardpde.problem import Problem
 from hardpde.sampling import uniform
 
 
+class Hard(NamedTuple):
+    """A model with a hardness of its own: β_s and β_t, which training leaves as they are."""
+
+    networks: list[MLP]
+    betas: Array
+
+
 def hc(problem: Problem, *, main: Sequence[int] = (50, 50, 50, 50), sub: Sequence[int] = (20, 20, 20),
        points: int = 8192, beta_s: float = 5.0, beta_t: float = 10.0, softmin_beta: float = 4.0,
        basis: str = "low-dimensional", dtype: str = "float32", chunk: int | None = None,
@@ -24,6 +32,22 @@ def hc(problem: Problem, *, main: Sequence[int] = (50, 50, 50, 50), sub: Sequenc
 
     The paper has no ansatz for periodic conditions: they are penalties in the loss, of weight 1 unless stated.
     """
+    return _formulation(problem, main, sub, points, beta_s, beta_t, softmin_beta, basis, dtype, chunk, devices, False)
+
+
+def hc_each(problem: Problem, *, main: Sequence[int] = (50, 50, 50, 50), sub: Sequence[int] = (20, 20, 20),
+            points: int = 8192, softmin_beta: float = 4.0, basis: str = "low-dimensional", dtype: str = "float32",
+            chunk: int | None = None) -> Formulation:
+    """The same where every model has a hardness of its own (`Hard`), so that several are trained side by side.
+
+    To look at a trained model, hand its networks to `hc` with its β_s and β_t.
+    """
+    return _formulation(problem, main, sub, points, 5.0, 10.0, softmin_beta, basis, dtype, chunk, 1, True)
+
+
+def _formulation(problem: Problem, main: Sequence[int], sub: Sequence[int], points: int, beta_s: float, beta_t: float,
+                 softmin_beta: float, basis: str, dtype: str, chunk: int | None, devices: int,
+                 own: bool) -> Formulation:
     if two := [piece.name for piece in problem.layout.pieces if piece.two_sided]:
         raise ValueError(f"the paper has no ansatz for an interface like '{two[0]}'; use --method exact")
     ansatz = Paper(problem, beta_s, beta_t, softmin_beta, basis)
@@ -34,36 +58,37 @@ def hc(problem: Problem, *, main: Sequence[int] = (50, 50, 50, 50), sub: Sequenc
     second = problem.schema.dim if problem.order == 2 else 0
     penalties = periodic_penalties(problem, points, chunks, default=1.0)
 
-    def init(key: Array) -> list[MLP]:
+    def init(key: Array) -> list[MLP] | Hard:
         keys = jax.random.split(key, 1 + len(ansatz.subnetworks))
         networks = [mlp(keys[0], [coordinates, *main, size], jnp.dtype(dtype))]
         for k, (out, _, number) in zip(keys[1:], ansatz.subnetworks):
             networks.append(mlp(k, [coordinates, *sub, out], jnp.dtype(dtype), stack=number))
-        return networks
+        return Hard(networks, jnp.array([beta_s, beta_t], dtype)) if own else networks
 
-    def state(model: list[MLP], batch: Batch) -> Array:
+    def state(model: list[MLP] | Hard, batch: Batch) -> Array:
+        networks = model.networks if isinstance(model, Hard) else model
         over = laplacian_over(problem.schema, batch.offset)
         return combine(batch.offset, batch.terms,
-                       [network.jet(term.inputs, over) for network, term in zip(model, batch.terms)], over)
+                       [network.jet(term.inputs, over) for network, term in zip(networks, batch.terms)], over)
 
-    def assemble(x: Array, differentiate: bool) -> Batch:
+    def assemble(x: Array, differentiate: bool, betas: Array | None = None) -> Batch:
         def one(x):
-            return jets(lambda x: (*ansatz.coefficients(x), x), x, differentiate, second)
+            return jets(lambda x: (*ansatz.coefficients(x, betas), x), x, differentiate, second)
 
         c, matrix, groups, inputs = jax.vmap(one, out_axes=-1)(x)
         terms = [Term(inputs, matrix), *[Term(inputs, group) for group in groups]]
         return Batch(x, c, tuple(terms), jax.vmap(scale, out_axes=1)(x))
 
     @jax.jit
-    def _draw(key: Array, part: Part) -> Batch:
-        inside = assemble(rows_of(part, uniform(problem, key, points), 0), True)
+    def _draw(key: Array, part: Part, betas: Array | None) -> Batch:
+        inside = assemble(rows_of(part, uniform(problem, key, points), 0), True, betas)
         edges = [places_of(part, penalty.draw(jax.random.fold_in(key, k + 1))) for k, penalty in enumerate(penalties)]
-        penalised = tuple(assemble(x.reshape(-1, x.shape[-1]), True)._replace(data=data) for x, data in edges)
+        penalised = tuple(assemble(x.reshape(-1, x.shape[-1]), True, betas)._replace(data=data) for x, data in edges)
         return cast(inside._replace(penalised=penalised), dtype)
 
-    def draw(key: Array, model=None, part: Part = WHOLE) -> Batch:
+    def draw(key: Array, model: list[MLP] | Hard | None = None, part: Part = WHOLE) -> Batch:
         """Fresh points, uniform, as the paper draws them."""
-        return _draw(key, part)
+        return _draw(key, part, model.betas.astype(float) if isinstance(model, Hard) else None)
 
     @partial(jax.jit, static_argnums=1)
     def _at(x: Array, derivatives: bool) -> Batch:

@@ -75,19 +75,21 @@ def fit(formulation, stages: list[Stage], key: jax.Array, *, path: Path | None =
 
 
 def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | None = None, resume: bool = False,
-            report: Callable[[dict], None] = lambda record: None, every: float = CHECKPOINT_SECONDS) -> list[Training]:
+            report: Callable[[dict], None] = lambda record: None, every: float = CHECKPOINT_SECONDS,
+            start: Callable[[Any], Any] = lambda model: model) -> list[Training]:
     """Train as many models as there are keys, side by side: each takes the steps it would take alone.
 
     All arrays have the models along their first axis. A model whose stage has ended, or that waits for new points,
-    stays as it is while the others go on.
+    stays as it is while the others go on. `start` gets the fresh models, and returns those to start from.
     """
     began = time.perf_counter()
     many = len(keys)
     lift = jax.vmap if many > 1 else _alone
     spread = partial(sharding.everywhere, formulation.mesh)
     init_keys, held_keys, stage_keys = jnp.moveaxis(jax.vmap(lambda key: jax.random.split(key, 3))(keys), 1, 0)
-    held_out = sharding.stacked(formulation.mesh, [formulation.draw_held_out(key) for key in held_keys])
-    model = jax.jit(lambda keys: spread(lift(formulation.init)(keys)))(init_keys)
+    model = start(jax.jit(lambda keys: spread(lift(formulation.init)(keys)))(init_keys))
+    held_out = sharding.stacked(formulation.mesh, [
+        formulation.draw_held_out(key, _one(model, k)) for k, key in enumerate(held_keys)])
     weights = jax.jit(spread)(jnp.broadcast_to(jnp.asarray(formulation.weights), (many, len(formulation.weights))))
     trainings = [Training(None) for _ in range(many)]
     loss = jax.jit(lift(formulation.loss))
@@ -187,8 +189,11 @@ def _alone(function: Callable) -> Callable:
 
 def _draw(formulation, keys: jax.Array, step: int, model: Any) -> Any:
     return sharding.stacked(formulation.mesh, [
-        formulation.draw(jax.random.fold_in(key, step), jax.tree.map(lambda a, k=k: a[k], model))
-        for k, key in enumerate(keys)])
+        formulation.draw(jax.random.fold_in(key, step), _one(model, k)) for k, key in enumerate(keys)])
+
+
+def _one(model: Any, k: int) -> Any:
+    return jax.tree.map(lambda a: a[k], model)
 
 
 def _count(model: Any) -> int:

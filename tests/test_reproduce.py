@@ -1,0 +1,166 @@
+"""The paper's tables and figures: trained once, shown beside the published values, written whole."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from hardpde import Interval, Problem, cli, div, dt, initial, robin
+from hardpde.evaluation.reproduction import convergence, hardness
+from hardpde.experiments import comparisons
+from hardpde.experiments.base import Work
+from hardpde.experiments.comparisons import BALL, NAMES, PACK, TABLES, table_outcome, trainings
+from hardpde.experiments.hardness import CELLS, train_cells
+from hardpde.experiments.published import PUBLISHED
+from hardpde.experiments.reproduce import EXPERIMENTS, chosen, reproduce, results_folder
+from hardpde.solve import make_settings, solve
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    return Work(results_folder(str(tmp_path_factory.mktemp("reproduction") / "quick"), True), True)
+
+
+def files(work, name):
+    data = json.loads((work.folder / f"{name}.json").read_text())
+    assert data["quick"] and data["seconds"] > 0 and data["provenance"]["commit"] and data["provenance"]["versions"]
+    return data, (work.folder / f"{name}.md").read_text()
+
+
+def test_the_tables_of_the_pack_and_figure_7_share_their_trainings(work, monkeypatch):
+    reproduce("table1", work)
+    data, text = files(work, "table1")
+    assert {"PINN", "HC", "exact"} <= set(data["rows"]) and "(0.0221)" in text and "(0.3215)" in text
+    violations = {row: data["rows"][row]["boundary_violation"]["mean"] for row in ("exact", "HC")}
+    assert violations["exact"] < 1e-12 < violations["HC"]
+    assert data["rows"]["HC"]["ours"][0]["mean"] < 1e-7  # the initial condition is built in
+    assert all(len(row["ours"]) == 8 for row in data["rows"].values())
+
+    def never(*_, **__):
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(comparisons, "compare", never)
+    for name in ("table5", "table6", "fig7"):
+        reproduce(name, work)
+    data, text = files(work, "table5")
+    assert "(0.0219 ± 0.0007)" in text and data["rows"]["HC"]["ours"][3]["half_width"] > 0
+    data, _ = files(work, "fig7")
+    assert data["curves"]["HC"]["step"][-1] == 4 and (work.folder / "fig7.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(("name", "rows", "printed"), [
+    ("table2", {"PINN", "HC", "exact", "constant flow"}, "(0.2689)"), ("table3", {"PINN", "HC", "exact"}, "(0.0026)")])
+def test_the_other_tables_of_one_run(work, name, rows, printed):
+    reproduce(name, work)
+    data, text = files(work, name)
+    assert rows <= set(data["rows"]) and printed in text
+    assert data["rows"]["exact"]["boundary_violation"]["mean"] < 1e-12
+
+
+def test_table_4_trains_all_cells_at_once(work):
+    reproduce("table4", work)
+    data, text = files(work, "table4")
+    assert [(cell["beta_s"], cell["beta_t"]) for cell in data["cells"]] == CELLS
+    assert len({cell["mae"] for cell in data["cells"]}) == 16 and "(0.0221 / 5.10%)" in text
+    assert (work.folder / "table4.png").exists()
+
+
+def rod():
+    return Problem(
+        name="rod", domain=Interval(0, 1, left="cold", right="hot"), fields="T", gradients={"grad_T": "T"},
+        time=(0.0, 1.0), residual=lambda x, q, dq: dt(dq.T) - div(dq.grad_T),
+        conditions=[robin("cold", "T", 1.0, 1.0, 0.0), robin("hot", "T", 1.0, 1.0, 5.0), initial("T", 0.1)])
+
+
+def test_a_cell_is_the_papers_method_with_that_hardness():
+    options = {"main": [6, 6], "sub": [6], "points": 64, "dtype": "float64"}
+    settings = make_settings(rod(), "hc", "paper", 0, options, [4, 0])
+    cells = [(2.0, 10.0), (5.0, 1.0)]
+    for (beta_s, beta_t), solution in zip(cells, train_cells(rod(), settings, cells)):
+        alone = solve(rod(), "hc", "paper", options={**options, "beta_s": beta_s, "beta_t": beta_t}, steps=[4, 0])
+        for one, other in zip(*(jax.tree.leaves(s.training.model) for s in (solution, alone))):
+            np.testing.assert_allclose(one, other, atol=1e-9)
+        held = [s.training.history[-1]["held_out"] for s in (solution, alone)]
+        assert held[0] == pytest.approx(held[1], rel=1e-8)
+        assert solution.settings["method"]["beta_s"] == beta_s
+
+
+def record(method, values):
+    """A record whose MAE is given for every seed."""
+    def metrics(value):
+        return {"mae": value, "mape": 10 * value, "wmape": value, "relative_l2": value, "max": value}
+
+    def errors(value):
+        return {"u": {**metrics(value), "by_time": [{"time": t, **metrics(value + t)} for t in (0.0, 0.5, 1.0)]}}
+
+    runs = [{"seed": k, "errors": errors(v), "boundary_violation": 1e-3, "endings": []} for k, v in enumerate(values)]
+    return {"method": method, "settings": {"preset": "paper"}, "parameters": 7, "seconds": 1.0,
+            "seconds_first_step": 0.1, "step_ms": {}, "provenance": {}, "runs": runs}
+
+
+def test_a_table_holds_means_intervals_and_the_published_values():
+    values = [1.0, 2.0, 3.0, 4.0, 5.0]
+    outcome = table_outcome("table9", {"PINN": record("pinn", values), "exact": record("exact", values)}, {})
+    average = outcome.data["rows"]["PINN"]["ours"][3]
+    half = 2.776 * np.std(values, ddof=1) / 5**0.5  # Student's t with four degrees of freedom
+    assert average["mean"] == 3 and average["half_width"] == pytest.approx(half, 1e-3)
+    assert outcome.data["rows"]["PINN"]["paper"] == PUBLISHED["table9"]["PINN"]
+    assert outcome.data["rows"]["exact"]["paper"] == [None] * 4
+    assert outcome.data["rows"]["PINN"]["ours"][1]["mean"] == pytest.approx(3.5)
+    line = next(line for line in outcome.text.splitlines() if line.startswith("| PINN |"))
+    assert line.count("(") == 4 and "(0.0525 ± 0.0173)" in line
+    assert next(line for line in outcome.text.splitlines() if line.startswith("| HC |")).count("(0.00") == 4
+
+
+def test_percentages_are_percentages():
+    outcome = table_outcome("table10", {"HC": record("hc", [0.5, 0.5])}, {})
+    assert "500 ± 0 %" in outcome.text
+
+
+def test_every_table_has_the_rows_and_columns_of_the_paper():
+    for name, asked in TABLES.items():
+        assert set(PUBLISHED[name]) <= set(NAMES)
+        assert {len(cells) for cells in PUBLISHED[name].values()} == {len(asked.columns)}
+    assert set(EXPERIMENTS) == {*(f"table{n}" for n in range(1, 11)), *(f"fig{n}" for n in (4, 5, 6, 7)), "theory"}
+
+
+def test_trainings_of_other_settings_are_not_taken(work, monkeypatch):
+    trainings(work, BALL, ["PINN"], 2, [1, 0])
+    path = work.folder / "runs" / "heat-ball-2-1-0" / "pinn.json"
+    changed = json.loads(path.read_text())
+    changed["settings"]["method"]["points"] = 7
+    path.write_text(json.dumps(changed))
+    asked = []
+    monkeypatch.setattr(comparisons, "compare", lambda *a, done, **_: (asked.append(done), ([changed], []))[1])
+    trainings(work, BALL, ["PINN"], 2, [1, 0])
+    assert asked == [{}]
+
+
+def test_what_is_asked_for_must_exist(tmp_path, capsys):
+    assert chosen(["table2", "table1", "table2"]) == ["table2", "table1"] and chosen(["all"]) == list(EXPERIMENTS)
+    assert cli.main(["reproduce", "table11", "--out", str(tmp_path / "new")]) == 2
+    assert "there is no experiment 'table11'" in capsys.readouterr().err and not (tmp_path / "new").exists()
+
+
+def test_quick_and_full_results_do_not_mix(tmp_path):
+    folder = results_folder(str(tmp_path / "r"), True)
+    (folder / "x").touch()
+    with pytest.raises(ValueError, match="holds quick runs"):
+        results_folder(str(folder), False)
+    with pytest.raises(ValueError, match="is a file"):
+        results_folder(str(folder / "x"), True)
+
+
+def test_the_study_of_the_pack_is_that_of_the_paper():
+    assert PACK.problem == "battery-pack" and comparisons.STEPS[0] == 5000 and comparisons.SEEDS == 5
+
+
+def test_figures_show_every_curve():
+    curves = {name: {"step": [1, 2], "loss": [1.0, 0.5], "stage": ["adam", "lbfgs"]} for name in ("PINN", "HC")}
+    left, right = convergence(curves, "HC").axes
+    assert [line.get_label() for line in right.get_lines()] == ["HC"] and left.get_lines()[0].get_label() == "PINN"
+    cells = [{"beta_s": s, "beta_t": t, "mae": 0.1} for s, t in CELLS]
+    assert len(hardness(cells, dict.fromkeys(CELLS, 0.2)).axes[0].get_lines()) == 9
