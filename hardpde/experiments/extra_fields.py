@@ -147,7 +147,7 @@ def figure6(work: Work) -> Outcome:
         NOTES, _settings_text(cases)])
     return Outcome("Figure 6: coefficient of variation of the gradient, without and with extra fields", text,
                    {"cases": data, "full": not work.quick},
-                   {"": paired_bars(bars, "coefficient of variation of mean |∇L_F|")})
+                   {"": paired_bars(bars, r"coefficient of variation of mean $|\nabla L_F|$")})
 
 
 # --- Statistics of a series ------------------------------------------------------------------------------------
