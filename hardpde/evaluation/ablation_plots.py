@@ -83,15 +83,14 @@ def airfoil_extension(*, references: np.ndarray, sample: np.ndarray, window: Any
     outline (n, 2) is sorted by `angle` (n,) in degrees about the first reference, normals are (n, 2); arrows_at (k, 2)
     with arrows {way: (k, 2)}; grid (ny, nx, 2) with distances (ny, nx), NaN inside the airfoil.
     """
-    figure = new_figure(13.0, 11.2)
+    figure = new_figure(13.0, 10.0)
     axes = figure.subplots(3, 2)
     _reference_points(axes[0, 0], outline, references, sample, window)
     _normals_along(axes[0, 1], angle, true_normal, normal_along)
     for axis, (name, vectors) in zip(axes[1], arrows.items()):
         drawn = _arrows(axis, arrows_at, vectors, outline, window)
         axis.set_title(f"normals by {name}", color=INK)
-    figure.colorbar(drawn, ax=list(axes[1]), label="direction of the normal in degrees", fraction=0.03, pad=0.01,
-                    ticks=[-180, -90, 0, 90, 180])
+        figure.colorbar(drawn, ax=axis, label="$n_1$", fraction=0.03, pad=0.01)
     _contours(axes[2, 0], grid, true_distance, learned_distance, outline, window)
     error = axes[2, 1].pcolormesh(grid[..., 0], grid[..., 1], np.abs(learned_distance - true_distance), cmap=ERROR,
                                   vmin=0.0, rasterized=True, shading="gouraud")
@@ -121,19 +120,18 @@ def _reference_points(axis: Axes, outline: np.ndarray, references: np.ndarray, s
         axis.hlines(centre[1], centre[0], centre[0] + radius + 0.06, color=colour, lw=0.9, ls=(0, (3, 2)), zorder=4)
         turn = np.linspace(0, theta, 60)
         axis.plot(centre[0] + radius * np.cos(turn), centre[1] + radius * np.sin(turn), color=colour, lw=1.2, zorder=4)
-        axis.scatter(*centre, s=34, color=colour, zorder=5, lw=0)
-        axis.annotate(f"$x_{i}$", centre, (0, -6), textcoords="offset points", ha="center", va="top", color=colour,
-                      size=12, zorder=6)
+        axis.plot(*centre, "o", ms=5, color=colour, zorder=5)
+        axis.annotate(f"$x_{i}$", tuple(centre), (0, -6), textcoords="offset points", ha="center", va="top",
+                      color=colour, size=12, zorder=6)
         middle = centre + (radius + 0.02) * np.array([np.cos(theta / 2), np.sin(theta / 2)])
-        axis.annotate(f"$\\theta_{i}$", middle, color=colour, ha="left", va="bottom", size=12, zorder=6)
+        axis.annotate(f"$\\theta_{i}$", tuple(middle), color=colour, ha="left", va="bottom", size=12, zorder=6)
         halfway = centre + 0.68 * ray
-        axis.annotate(f"$r_{i}$", halfway, (-8 if i == 0 else 8, 4), textcoords="offset points",
+        axis.annotate(f"$r_{i}$", tuple(halfway), (-8 if i == 0 else 8, 4), textcoords="offset points",
                       ha="right" if i == 0 else "left", color=colour, size=12)
         seen = np.arctan2(*(outline - centre).T[::-1])
-        axis.scatter(*outline[np.abs(seen - theta).argmin()], s=40, facecolor="white", edgecolor=colour, lw=1.4,
-                     zorder=5)
-    axis.scatter(*sample, s=34, color=INK, zorder=5, lw=0)
-    axis.annotate("$x$", sample, (0, 5), textcoords="offset points", ha="center", color=INK, size=12)
+        axis.plot(*outline[np.abs(seen - theta).argmin()], "o", ms=5, mfc="white", color=colour, mew=1.4, zorder=5)
+    axis.plot(*sample, "o", ms=5, color=INK, zorder=5)
+    axis.annotate("$x$", tuple(sample), (0, 5), textcoords="offset points", ha="center", color=INK, size=12)
     axis.set_title("polar coordinates about two reference points", color=INK)
     axis.set_xlabel("interpolation takes the values at the white points", color=GREY, size=9)
 
@@ -147,17 +145,15 @@ def _normals_along(axis: Axes, angle: np.ndarray, true: np.ndarray, ways: Mappin
     axis.set(xlim=(-180, 180), xticks=[-180, -90, 0, 90, 180], ylim=(-1.15, 1.15))
     axis.set_xlabel(r"$\theta_0$ in degrees; solid $n_1$, dashed $n_2$")
     axis.set_title("normals on the wall", color=INK)
-    axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=4, frameon=False, fontsize=9)
+    axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=4, frameon=False, fontsize=9)
     _tidy(axis)
 
 
 def _arrows(axis: Axes, x: np.ndarray, vectors: np.ndarray, outline: np.ndarray, window: Any) -> Any:
-    """Unit vectors as arrows of one length, coloured by their direction."""
+    """Unit vectors as arrows of one length, coloured by their first component."""
     _airfoil(axis, outline, window)
-    direction = np.degrees(np.arctan2(vectors[:, 1], vectors[:, 0]))
-    drawn = axis.quiver(*x.T, *vectors.T, direction, cmap="twilight_shifted", clim=(-180, 180), angles="xy", scale=24,
-                        width=0.0032, pivot="middle")
-    return drawn
+    return axis.quiver(*x.T, *vectors.T, vectors[:, 0], cmap=FIELD, clim=(-1, 1), angles="xy", scale=24, width=0.0032,
+                       pivot="middle")
 
 
 def _contours(axis: Axes, grid: np.ndarray, true: np.ndarray, learned: np.ndarray, outline: np.ndarray,
@@ -167,6 +163,6 @@ def _contours(axis: Axes, grid: np.ndarray, true: np.ndarray, learned: np.ndarra
     x, y = grid[..., 0], grid[..., 1]
     axis.contour(x, y, true, levels=levels, colors=FAINT, linewidths=5)
     lines = axis.contour(x, y, learned, levels=levels, cmap=FIELD, linewidths=1.4)
-    axis.clabel(lines, levels[2:], fontsize=8)
+    axis.clabel(lines, levels[2:-1], fontsize=8)
     _airfoil(axis, outline, window)
     axis.set_title("level lines of the distance: true (grey, wide), learned (colour)", color=INK)

@@ -6,6 +6,7 @@ coordinates; the distance to the wall is learned by such a network. How good eac
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -42,7 +43,7 @@ def figure5(work: Work) -> Outcome:
     times = {}
     for name, options in _ways(references, steps).items():
         work.say(f"normals by {name}")
-        normals[name], times[name] = _timed(lambda o=options: extend(wall, wall.normal, unit=True, **o))
+        normals[name], times[name] = _timed(partial(extend, wall, wall.normal, unit=True, **options))
     places = wall.sample(jax.random.key(1), PLACES)
     found = {"references": references.tolist(), "steps": steps, "full": not work.quick,
              "normals": {name: {**angle_errors(field, wall, places), "seconds": times[name]}
@@ -129,7 +130,8 @@ def _text(found: dict[str, Any]) -> str:
     best = min(found["normals"], key=lambda name: found["normals"][name]["mean"])
     return "\n\n".join([
         "The paper draws the two reference points and prints no numbers; it says that one reference point is enough "
-        "for interpolation. Angles between extended and true normals at held-out points of the wall:",
+        "for interpolation. The normals are those of the fluid's boundary and point into the airfoil. Angles between "
+        "extended and true normals at held-out points of the wall:",
         table(columns, rows),
         f"The smallest mean error is that of {best}. The network took {found['steps']} steps of Adam and is not exact "
         "on the wall. At the two corners of the blunt trailing edge the normal jumps, and every continuous extension "

@@ -25,7 +25,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from hardpde.experiments.base import Outcome, Work, table
 from hardpde.files import replacing
 from hardpde.formulation import Formulation
-from hardpde.methods import METHODS
+from hardpde.methods.pinn import pinn
 from hardpde.networks import count
 from hardpde.presets import make_stages, preset
 from hardpde.problem import Problem
@@ -49,10 +49,10 @@ NOTES = ("The paper shows these results as plots only and prints no numbers to c
 class Series(NamedTuple):
     """What a training left, each (seeds, steps): mean |∇L_F|, L_F, the whole loss, and the length of the step."""
 
-    gradient: np.ndarray
-    equations: np.ndarray
-    loss: np.ndarray
-    moved: np.ndarray
+    gradient: Any
+    equations: Any
+    loss: Any
+    moved: Any
 
 
 class Case(NamedTuple):
@@ -60,7 +60,7 @@ class Case(NamedTuple):
 
     problem: str
     network: tuple[int, int]
-    settings: tuple[dict[str, Any], dict[str, Any]]
+    settings: list[dict[str, Any]]
     without: Series
     with_fields: Series
 
@@ -80,12 +80,13 @@ def figure4(work: Work) -> Outcome:
     cases = all_cases(work)
     ratios = {(case.problem, case.name): ratio(case.without.gradient, case.with_fields.gradient, window)
               for case in cases}
-    rows, data = [], []
+    rows: list[list[str]] = []
+    data: list[dict[str, Any]] = []
     for case in cases:
         each = ratios[case.problem, case.name]
         middles = np.median(each, axis=1)
         level = np.median((case.without.gradient.mean(1) / case.with_fields.gradient.mean(1)) ** 2)
-        found = {"problem": case.problem, "network": list(case.network), "settings": list(case.settings),
+        found = {"problem": case.problem, "network": list(case.network), "settings": case.settings,
                  "median_ratio": _number(np.median(middles)), "median_ratio_of_seeds": _numbers(middles),
                  "share_above_one": _number((each > 1).mean()), "squared_ratio_of_means": _number(level),
                  "curve": {"step": _curve_steps(each.shape[1], window), "ratio": _thin(np.median(each, axis=0))}}
@@ -115,20 +116,22 @@ def figure6(work: Work) -> Outcome:
     from hardpde.evaluation.ablation_plots import paired_bars
 
     cases = all_cases(work)
-    rows, data, bars = [], [], {}
+    rows: list[list[str]] = []
+    data: list[dict[str, Any]] = []
+    bars: dict[str, list[tuple[str, np.ndarray, np.ndarray]]] = {}
     for case in cases:
         both = [variation(each.gradient) for each in (case.without, case.with_fields)]
         conditions = [np.median(condition_numbers(each, settings["stage"]["redraw"]), axis=1)
                       for each, settings in zip((case.without, case.with_fields), case.settings)]
         smaller = int((both[1] < both[0]).sum())
-        found = {"problem": case.problem, "network": list(case.network), "settings": list(case.settings),
+        found = {"problem": case.problem, "network": list(case.network), "settings": case.settings,
                  **{f"variation_{name}": {"median": _number(np.median(values)), "of_seeds": _numbers(values)}
                     for name, values in zip(("without", "with"), both)},
                  **{f"condition_{name}": {"median": _number(np.median(values)), "of_seeds": _numbers(values)}
                     for name, values in zip(("without", "with"), conditions)},
                  "seeds_with_less_variation": smaller}
         data.append(found)
-        bars.setdefault(TITLES[case.problem], []).append((case.name, *both))
+        bars.setdefault(TITLES[case.problem], []).append((case.name, both[0], both[1]))
         rows.append([TITLES[case.problem], case.name, *(_text(np.median(values)) for values in both),
                      f"{smaller} of {len(both[0])}", *(_text(np.median(values)) for values in conditions)])
     columns = ["equation", "network", "CV without", "CV with", "seeds with a smaller CV with extra fields",
@@ -193,7 +196,7 @@ def all_cases(work: Work) -> list[Case]:
     found = []
     for problem in TITLES:
         for network in QUICK_NETWORKS if work.quick else NETWORKS:
-            both = tuple(make_settings(problem, network, extra, work.quick) for extra in (False, True))
+            both = [make_settings(problem, network, extra, work.quick) for extra in (False, True)]
             found.append(Case(problem, network, both, *(series(work, settings) for settings in both)))
     return found
 
@@ -247,7 +250,7 @@ def _read(path: Path, settings: str) -> Series | None:
 
 def train(settings: dict[str, Any], report: Callable[[int], None] = lambda step: None) -> Series:
     """Train the vanilla PINN as the settings say, with all seeds side by side."""
-    formulation = METHODS["pinn"](_problem(settings["problem"], settings["extra"]), **settings["method"])
+    formulation = pinn(_problem(settings["problem"], settings["extra"]), **settings["method"])
     return record(formulation, make_stages([settings["stage"]])[0], settings["seeds"], report)
 
 
