@@ -21,7 +21,7 @@ from hardpde.experiments.extra_fields import (
     moving_variance,
     ratio,
     record,
-    series,
+    trained,
     variation,
 )
 from hardpde.methods.pinn import pinn
@@ -127,26 +127,28 @@ def tiny(**changes):
 
 
 def test_stored_series_are_read_again_and_only_for_the_same_settings(tmp_path, monkeypatch):
-    trained = []
+    calls = []
 
     def train(settings, report):
-        trained.append(settings)
+        calls.append(settings)
         return Series(*RNG.normal(size=(4, len(settings["seeds"]), settings["stage"]["steps"])))
 
     monkeypatch.setattr(extra_fields, "train", train)
     work = Work(tmp_path)
-    first = series(work, tiny())
-    np.testing.assert_array_equal(series(work, tiny()), first)
-    assert len(trained) == 1
+    first, made = trained(work, tiny())
+    again, also = trained(work, tiny())
+    np.testing.assert_array_equal(again, first)
+    assert also == made
+    assert len(calls) == 1
     for other in (tiny(redraw=2), {**tiny(), "seeds": [1]}, {**tiny(), "extra": False},
                   make_settings("poisson", (1, 4), True, False), make_settings("poisson", (1, 5), True, True)):
-        series(work, other)
-        assert trained[-1] == other
-    assert len(trained) == 6 and len(list((tmp_path / "extra-fields").iterdir())) == 6
+        trained(work, other)
+        assert calls[-1] == other
+    assert len(calls) == 6 and len(list((tmp_path / "extra-fields").iterdir())) == 6
     for path in (tmp_path / "extra-fields").iterdir():
         path.write_bytes(b"broken")
-    series(work, tiny())
-    assert len(trained) == 7
+    trained(work, tiny())
+    assert len(calls) == 7
 
 
 def test_settings_are_the_papers():

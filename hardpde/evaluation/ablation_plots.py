@@ -29,7 +29,7 @@ def ratio_history(panels: Curves, window: int) -> Figure:
                 axis.fill_between(steps, *np.quantile(ratios, [0.25, 0.75], axis=0), color=COLOURS[i], alpha=0.13, lw=0)
             axis.plot(steps, np.median(ratios, axis=0), color=COLOURS[i], lw=1.6, label=name)
         axis.axhline(1.0, color=INK, lw=1.0, ls=(0, (5, 3)))
-        axis.set_yscale("log")
+        _log_scale(axis)
         axis.set_title(title, color=INK)
         axis.set_xlabel("step of Adam (the last of its window)")
         _tidy(axis)
@@ -59,11 +59,19 @@ def paired_bars(panels: Mapping[str, Sequence[tuple[str, np.ndarray, np.ndarray]
     return figure
 
 
+def _log_scale(axis: Axes) -> None:
+    """A logarithmic axis with plain numbers, also at 2 and 5 where it spans little."""
+    axis.set_yscale("log")
+    low, high = axis.get_ylim()
+    axis.yaxis.set_major_formatter("{x:g}")
+    axis.yaxis.set_minor_formatter(lambda x, _: f"{x:g}" if high < 100 * low and f"{x:e}"[0] in "25" else "")
+
+
 def _tidy(axis: Axes) -> None:
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(True, axis="y", color=FAINT, lw=0.6)
     axis.set_axisbelow(True)
-    axis.tick_params(labelsize=9, labelcolor=GREY, color=GREY)
+    axis.tick_params(which="both", labelsize=9, labelcolor=GREY, color=GREY)
 
 
 def _shared_legend(figure: Figure, axes: Any) -> None:

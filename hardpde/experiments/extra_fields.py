@@ -2,7 +2,7 @@
 
 L_F is the loss of the equations without the conditions; with extra fields p it holds p − ∇u too. Recorded at every
 step of Adam is the mean of |∇L_F| over all weights. The points stay as they are through a training: the authors'
-code of this experiment never draws them again, other than that of their others.
+code of this experiment never draws them again, unlike that of their others.
 """
 
 import hashlib
@@ -56,13 +56,18 @@ class Series(NamedTuple):
 
 
 class Case(NamedTuple):
-    """One problem and network: the settings and the series without and with extra fields."""
+    """One problem and network; without and with extra fields: the settings, the series, seconds and device."""
 
     problem: str
     network: tuple[int, int]
     settings: list[dict[str, Any]]
-    without: Series
-    with_fields: Series
+    series: list[Series]
+    made: list[dict[str, Any]]
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What it is, as plain data."""
+        return {"problem": self.problem, "network": list(self.network), "settings": self.settings, "made": self.made}
 
     @property
     def name(self) -> str:
@@ -78,16 +83,16 @@ def figure4(work: Work) -> Outcome:
 
     window = QUICK_WINDOW if work.quick else WINDOW
     cases = all_cases(work)
-    ratios = {(case.problem, case.name): ratio(case.without.gradient, case.with_fields.gradient, window)
+    ratios = {(case.problem, case.name): ratio(case.series[0].gradient, case.series[1].gradient, window)
               for case in cases}
     rows: list[list[str]] = []
     data: list[dict[str, Any]] = []
     for case in cases:
         each = ratios[case.problem, case.name]
         middles = np.median(each, axis=1)
-        level = np.median((case.without.gradient.mean(1) / case.with_fields.gradient.mean(1)) ** 2)
-        found = {"problem": case.problem, "network": list(case.network), "settings": case.settings,
-                 "median_ratio": _number(np.median(middles)), "median_ratio_of_seeds": _numbers(middles),
+        without, with_fields = (series.gradient.mean(1) for series in case.series)
+        level = np.median((without / with_fields) ** 2)
+        found = {**case.about, "median_ratio": _number(np.median(middles)), "median_ratio_of_seeds": _numbers(middles),
                  "share_above_one": _number((each > 1).mean()), "squared_ratio_of_means": _number(level),
                  "curve": {"step": _curve_steps(each.shape[1], window), "ratio": _thin(np.median(each, axis=0))}}
         data.append(found)
@@ -120,11 +125,11 @@ def figure6(work: Work) -> Outcome:
     data: list[dict[str, Any]] = []
     bars: dict[str, list[tuple[str, np.ndarray, np.ndarray]]] = {}
     for case in cases:
-        both = [variation(each.gradient) for each in (case.without, case.with_fields)]
+        both = [variation(each.gradient) for each in case.series]
         conditions = [np.median(condition_numbers(each, settings["stage"]["redraw"]), axis=1)
-                      for each, settings in zip((case.without, case.with_fields), case.settings)]
+                      for each, settings in zip(case.series, case.settings)]
         smaller = int((both[1] < both[0]).sum())
-        found = {"problem": case.problem, "network": list(case.network), "settings": case.settings,
+        found = {**case.about,
                  **{f"variation_{name}": {"median": _number(np.median(values)), "of_seeds": _numbers(values)}
                     for name, values in zip(("without", "with"), both)},
                  **{f"condition_{name}": {"median": _number(np.median(values)), "of_seeds": _numbers(values)}
@@ -197,7 +202,8 @@ def all_cases(work: Work) -> list[Case]:
     for problem in TITLES:
         for network in QUICK_NETWORKS if work.quick else NETWORKS:
             both = [make_settings(problem, network, extra, work.quick) for extra in (False, True)]
-            found.append(Case(problem, network, both, *(series(work, settings) for settings in both)))
+            series, made = zip(*(trained(work, settings) for settings in both))
+            found.append(Case(problem, network, both, list(series), list(made)))
     return found
 
 
@@ -215,8 +221,8 @@ def make_settings(problem: str, network: tuple[int, int], extra: bool, quick: bo
     return {"problem": problem, "extra": extra, "method": method, "stage": stage, "seeds": list(range(seeds))}
 
 
-def series(work: Work, settings: dict[str, Any]) -> Series:
-    """The series of a training, from the file of one with the very same settings if there is one."""
+def trained(work: Work, settings: dict[str, Any]) -> tuple[Series, dict[str, Any]]:
+    """The series of a training, its seconds and its device; read if one with the very same settings was kept."""
     depth, width = len(settings["method"]["layers"]), settings["method"]["layers"][0]
     name = f"{settings['problem']}, {depth} × {width}, {'with' if settings['extra'] else 'without'} extra fields"
     text = json.dumps(settings, sort_keys=True)
@@ -229,21 +235,21 @@ def series(work: Work, settings: dict[str, Any]) -> Series:
         return known
     started = time.perf_counter()
     found = train(settings, lambda step: work.say(f"{name}: step {step} of {settings['stage']['steps']}"))
-    work.say(f"{name}: {time.perf_counter() - started:.0f} s")
+    made = {"seconds": time.perf_counter() - started, "device": jax.devices()[0].device_kind}
+    work.say(f"{name}: {made['seconds']:.0f} s")
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary, open(temporary, "wb") as file:
-        np.savez_compressed(file, settings=np.frombuffer(text.encode(), np.uint8),
-                            **found._asdict())  # type: ignore[arg-type]
-    return found
+        np.savez_compressed(file, settings=text, made=json.dumps(made), **found._asdict())
+    return found, made
 
 
-def _read(path: Path, settings: str) -> Series | None:
+def _read(path: Path, settings: str) -> tuple[Series, dict[str, Any]] | None:
     """What a file holds; None if there is none, or none of these settings."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            if file["settings"].tobytes().decode() != settings:
+            if file["settings"].item() != settings:
                 return None
-            return Series(*(file[name] for name in Series._fields))
+            return Series(*(file[name] for name in Series._fields)), json.loads(file["made"].item())
     except (OSError, ValueError, KeyError, zipfile.BadZipFile):
         return None
 
@@ -331,6 +337,9 @@ def _settings_text(cases: list[Case]) -> str:
                      f"{stage['options']['learning_rate']:g}, {method['dtype']}, {seeds} seed{'s' * (seeds > 1)}, "
                      f"networks {', '.join(case.name for case in mine)}.")
     quick = cases[0].settings[0]["stage"]["steps"] < WINDOW
+    spent = sum(made["seconds"] for case in cases for made in case.made)
+    devices = ", ".join(sorted({made["device"] for case in cases for made in case.made}))
+    lines.append(f"All trainings took {spent:.0f} s ({devices}).")
     return " ".join([*lines, *["This was a quick run: fewer networks, points and steps, to see that it works; it says "
                                "nothing about the paper's claim."] * quick])
 
