@@ -109,7 +109,7 @@ def figure4(work: Work) -> Outcome:
         f"{window}; only whole windows count. The median is over the training, then over the seeds. A variance grows "
         "with the square of what varies: the last column is the ratio that two series would have that oscillate alike "
         "in proportion to their size.",
-        NOTES, _settings_text(cases)])
+        NOTES, _settings_text(cases, work.quick)])
     panels = {title: [(case.name, ratios[case.problem, case.name]) for case in cases if case.problem == problem]
               for problem, title in TITLES.items()}
     return Outcome("Figure 4: moving variance of the gradient, without over with extra fields", text,
@@ -152,7 +152,7 @@ def figure6(work: Work) -> Outcome:
         "CV: standard deviation over mean of all values of mean |∇L_F| of a training; a scale-free measure, unlike the "
         "moving variance. Condition number: median over the steps of the change of L_F on the same points over the "
         "length of the step (A.7.3). All numbers are medians over the seeds.",
-        NOTES, _settings_text(cases)])
+        NOTES, _settings_text(cases, work.quick)])
     return Outcome("Figure 6: coefficient of variation of the gradient, without and with extra fields", text,
                    {"cases": data, "full": not work.quick},
                    {"": paired_bars(bars, r"coefficient of variation of mean $|\nabla L_F|$")})
@@ -322,7 +322,7 @@ def _block(formulation: Formulation, stage: Stage, length: int, model: Any, stat
 # --- Words and numbers -----------------------------------------------------------------------------------------
 
 
-def _settings_text(cases: list[Case]) -> str:
+def _settings_text(cases: list[Case], quick: bool) -> str:
     """How it was trained, from the settings themselves."""
     lines = []
     for problem, title in TITLES.items():
@@ -336,7 +336,6 @@ def _settings_text(cases: list[Case]) -> str:
         lines.append(f"{title}: {counts}, {points}; {stage['steps']} steps of Adam at "
                      f"{stage['options']['learning_rate']:g}, {method['dtype']}, {seeds} seed{'s' * (seeds > 1)}, "
                      f"networks {', '.join(case.name for case in mine)}.")
-    quick = cases[0].settings[0]["stage"]["steps"] < WINDOW
     spent = sum(made["seconds"] for case in cases for made in case.made)
     devices = ", ".join(sorted({made["device"] for case in cases for made in case.made}))
     lines.append(f"All trainings took {spent:.0f} s ({devices}).")
