@@ -193,7 +193,7 @@ def table_outcome(name: str, records: Mapping[str, dict], trivial: Mapping[str, 
         lines += [[row, *(f"({printed})" for printed in PUBLISHED[name][row])] for row in missing]
     runs = len(next(iter(records.values()))["runs"])
     what = f"means of {runs} runs with 95 % intervals" if several else "one run, seed 0"
-    text = [f"# {title}", f"Ours, and the paper's value in brackets; {what}.", table(head, lines), _costs(records)]
+    text = [f"Ours, and the paper's value in brackets; {what}.", table(head, lines), _costs(records)]
     return Outcome(title, "\n\n".join(text), data)
 
 
@@ -245,7 +245,7 @@ def figure7(work: Work) -> Outcome:
                                                         for s in ("adam", "lbfgs")),
                      str(curve["step"][-1]), f"{records[name]['seconds']:.0f}"])
     title = "Figure 7: convergence on the battery pack"
-    text = ["# " + title, "The loss on held-out points, every term with weight 1. The paper has curves and no numbers.",
+    text = ["The loss on held-out points, every term with weight 1. The paper has curves and no numbers.",
             table(["", "first", "after Adam", "at the end", "steps taken", "seconds"], rows)]
     data = {"curves": curves, "methods": {name: _about(record) for name, record in records.items()}}
     return Outcome(title, "\n\n".join(text), data, {"": convergence(curves, "HC")})

@@ -44,8 +44,8 @@ def table4(work: Work) -> Outcome:
                                        for t, cell in zip(BETAS, row))])
     title = "Table 4: MAE / MAPE of T for the hardness β_s and β_t"
     seconds = max(solution.training.seconds for solution in trained)
-    text = ["# " + title, "Ours, and the paper's values in brackets; one run each, seed 0, all sixteen trained at once "
-            f"in {seconds:.0f} s.", table(["", *(f"β_t = {t:g}" for t in BETAS)], rows)]
+    text = ["Ours, and the paper's values in brackets; one run each, seed 0, all sixteen trained at once in "
+            f"{seconds:.0f} s.", table(["", *(f"β_t = {t:g}" for t in BETAS)], rows)]
     paper = {pair: float(values[0]) for pair, values in printed.items()}
     return Outcome(title, "\n\n".join(text), {"settings": settings, "cells": cells, "paper": PUBLISHED["table4"],
                                               "seconds": seconds}, {"": hardness(cells, paper)})

@@ -9,17 +9,17 @@ from typing import Any
 import jax
 
 from hardpde.evaluation.evaluate import write_json
+from hardpde.experiments.airfoil_extension import figure5
 from hardpde.experiments.base import Outcome, Work
-from hardpde.experiments.comparisons import TABLES, comparison, figure7
+from hardpde.experiments.comparisons import comparison, figure7
+from hardpde.experiments.extra_fields import figure4, figure6
 from hardpde.experiments.hardness import table4
 from hardpde.files import replacing
 from hardpde.provenance import provenance
 
 EXPERIMENTS: dict[str, Callable[[Work], Outcome]] = {
-    **{name: comparison(name) for name in TABLES if len(name) == len("table1") and name < "table4"},
-    "table4": table4,
-    **{name: comparison(name) for name in TABLES if not (len(name) == len("table1") and name < "table4")},
-    "fig7": figure7,
+    **{f"table{n}": table4 if n == 4 else comparison(f"table{n}") for n in range(1, 11)},
+    "fig4": figure4, "fig5": figure5, "fig6": figure6, "fig7": figure7,
 }
 
 
@@ -54,7 +54,7 @@ def reproduce(name: str, work: Work) -> dict[str, Any]:
     kind = "A quick run: it shows that everything works, and its figures mean nothing. " if work.quick else ""
     end = f"{kind}`{about['command']}`, {seconds:.0f} s on {about['device']}, commit {about['commit']}."
     with replacing(work.folder / f"{name}.md") as path:
-        path.write_text("\n\n".join([outcome.text, *pictures, end]) + "\n")
+        path.write_text("\n\n".join([f"# {outcome.title}", outcome.text, *pictures, end]) + "\n")
     write_json(work.folder / f"{name}.json", data)
     return data
 
