@@ -33,6 +33,8 @@ MAY = {
     "problems": CORE | {"extension", "problem"},
     "fem": CORE | {"problem", "problems"},
     "evaluation": CORE | SOLVING,
+    "experiments": CORE | SOLVING | {"compare", "evaluation", "extension", "methods", "networks", "presets", "problems",
+                                     "runs", "solve", "training"},
     "bench": SOLVING | {"compare", "provenance", "solve"},
 }
 
