@@ -542,7 +542,7 @@ class Paper:
         size = len(block.components)
         return size if self.basis == "low-dimensional" and rows == 1 and size in (2, 3) else None
 
-    def coefficients(self, x: Array, betas: Array | None = None) -> tuple[Array, Array, list[Array]]:
+    def coefficients(self, x: Array, betas: Any = None) -> tuple[Array, Array, list[Array]]:
         """c (m,), the main network's matrix (m, m), and for each group of sub-networks (k, m, o).
 
         betas: β_s and β_t in place of those stated.

@@ -23,7 +23,8 @@ PLACES = 4096  # where residuals are measured
 
 def compare(problem: Problem, methods: Sequence[str], seeds: int = 5, preset: str = "quick", *,
             schedule: str = "fair", options: Mapping[str, Any] | None = None, steps: list[int] | None = None,
-            done: Mapping[str, dict] | None = None, report: Callable[[dict], None] = lambda row: None,
+            done: Mapping[str, dict] | None = None, residuals: bool = True,
+            report: Callable[[dict], None] = lambda row: None,
             start: Callable[[list[dict]], None] = lambda refused: None,
             begin: Callable[[dict], None] = lambda settings: None,
             keep: Callable[[dict, list[Solution]], None] = lambda record, solutions: None,
@@ -31,9 +32,9 @@ def compare(problem: Problem, methods: Sequence[str], seeds: int = 5, preset: st
     """Train every method with the seeds 0, 1, … at once and measure it: records, and methods that do not apply.
 
     options: of the methods, {"width": 64} for all that know it, {"pinn.layers": [20, 20]} for one. done: records
-    that exist already, by method. start gets the methods that do not apply before any is trained, report every row of
-    the history, begin the settings before a method is trained, keep its record and solutions afterwards. A record is
-    plain data; a method that does not apply is {"method", "why"}.
+    that exist already, by method. residuals: whether to measure these too. start gets the methods that do not apply
+    before any is trained, report every row of the history, begin the settings before a method is trained, keep its
+    record and solutions afterwards. A record is plain data; a method that does not apply is {"method", "why"}.
     """
     from hardpde.evaluation.evaluate import make_reference  # draws: not needed to import the package
 
@@ -51,7 +52,7 @@ def compare(problem: Problem, methods: Sequence[str], seeds: int = 5, preset: st
             begin(settings)
             solutions = run_seeds(problem, settings, list(range(seeds)), formulation=formulations[method],
                                   report=report)
-            records.append(measured(solutions, reference))
+            records.append(measured(solutions, reference, residuals))
             keep(records[-1], solutions)
     return records, refused
 
@@ -100,7 +101,7 @@ def plan(problem: Problem, methods: Sequence[str], seeds: int, preset: str, sche
     return plans
 
 
-def measured(solutions: list[Solution], reference: Reference | None) -> dict[str, Any]:
+def measured(solutions: list[Solution], reference: Reference | None, residuals: bool = True) -> dict[str, Any]:
     """What there is to tell about one method: plain data."""
     first = solutions[0]
     return {
@@ -110,11 +111,11 @@ def measured(solutions: list[Solution], reference: Reference | None) -> dict[str
         "seconds": max(solution.training.seconds for solution in solutions),
         "seconds_first_step": first.training.first_step,
         "step_ms": step_times(max((s.training.history for s in solutions), key=len)),
-        "runs": [_run(solution, reference) for solution in solutions],
+        "runs": [_run(solution, reference, residuals) for solution in solutions],
     }
 
 
-def _run(solution: Solution, reference: Reference | None) -> dict[str, Any]:
+def _run(solution: Solution, reference: Reference | None, residuals: bool) -> dict[str, Any]:
     from hardpde.evaluation.evaluate import measure
 
     training, formulation = solution.training, solution.formulation
@@ -122,7 +123,8 @@ def _run(solution: Solution, reference: Reference | None) -> dict[str, Any]:
     return {
         "seed": solution.settings["seed"], "errors": measure(solution, reference),
         "boundary_violation": violation(certify(formulation, [training.model])),
-        "loss": last["loss"], "held_out": last["held_out"], "residual": residual(solution),
+        "loss": last["loss"], "held_out": last["held_out"],
+        "residual": residual(solution) if residuals else None,
         "endings": training.endings, "history": training.history,
     }
 

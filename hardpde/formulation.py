@@ -17,6 +17,7 @@ from hardpde.penalties import Penalty
 from hardpde.problem import Problem
 
 Model = Any  # a pytree of arrays
+FEWEST, MOST = 64, 8192  # points that are evaluated at once
 
 
 # weights (1 + p,) of the terms of the loss, their gradients by term (equations first), model, batch → new weights
@@ -255,17 +256,20 @@ class Formulation:
         model = jax.tree.map(lambda a: a.astype(jnp.float64), model)
         return np.asarray(self._jet(model, self.at(np.asarray(x, float), True)))
 
-    def predict(self, model: Model, x: np.ndarray, block: int = 16384) -> np.ndarray:
-        """The state (n, m) at points (n, c), in double precision."""
+    def predict(self, model: Model, x: np.ndarray) -> np.ndarray:
+        """The state (n, m) at points (n, c), in double precision.
+
+        Points are taken in blocks of a few sizes, so that few compilations serve any number of points.
+        """
         model = jax.tree.map(lambda a: a.astype(jnp.float64), model)
         x = np.asarray(x, float)
+        block = min(max(1 << (len(x) - 1).bit_length(), FEWEST), MOST)
         parts = []
         for start in range(0, len(x), block):
             part = x[start : start + block]
-            # Every block has the same size, so that one compilation serves all.
-            padded = np.concatenate([part, np.repeat(part[-1:], (block if len(x) > block else len(x)) - len(part), 0)])
+            padded = np.concatenate([part, np.repeat(part[-1:], block - len(part), 0)])
             parts.append(np.asarray(self._value(model, self.at(padded, False)))[: len(part)])
-        return np.concatenate(parts)
+        return np.concatenate(parts) if parts else np.zeros((0, self.problem.schema.size))
 
 
 def split(batch: Batch, parts: int) -> Batch:

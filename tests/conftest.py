@@ -1,7 +1,12 @@
 """Fixtures that several files share."""
 
+import os
+
 import jax
 import pytest
+
+if jax.__version__.startswith("0.10."):  # compiles a third faster; other versions may not know the flag, and abort
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false"
 
 
 @pytest.fixture(scope="module")

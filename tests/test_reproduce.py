@@ -11,7 +11,7 @@ from hardpde.evaluation.reproduction import convergence, hardness
 from hardpde.experiments import comparisons
 from hardpde.experiments.base import Work
 from hardpde.experiments.comparisons import BALL, NAMES, PACK, TABLES, table_outcome, trainings
-from hardpde.experiments.hardness import CELLS, train_cells
+from hardpde.experiments.hardness import CELLS, predictor, train_cells
 from hardpde.experiments.published import PUBLISHED
 from hardpde.experiments.reproduce import EXPERIMENTS, chosen, reproduce, results_folder
 from hardpde.solve import make_settings, solve
@@ -76,16 +76,20 @@ def rod():
 
 
 def test_a_cell_is_the_papers_method_with_that_hardness():
+    problem = rod()
     options = {"main": [6, 6], "sub": [6], "points": 64, "dtype": "float64"}
-    settings = make_settings(rod(), "hc", "paper", 0, options, [4, 0])
-    cells = [(2.0, 10.0), (5.0, 1.0)]
-    for (beta_s, beta_t), solution in zip(cells, train_cells(rod(), settings, cells)):
-        alone = solve(rod(), "hc", "paper", options={**options, "beta_s": beta_s, "beta_t": beta_t}, steps=[4, 0])
-        for one, other in zip(*(jax.tree.leaves(s.training.model) for s in (solution, alone))):
+    settings = make_settings(problem, "hc", "paper", 0, options, [4, 0])
+    cells, x = [(2.0, 10.0), (5.0, 1.0)], np.linspace(0, 1, 5)[:, None]
+    formulation, trainings = train_cells(problem, settings, cells)
+    predict = predictor(formulation, x, np.array([0.5]))
+    for (beta_s, beta_t), training in zip(cells, trainings):
+        alone = solve(problem, "hc", "paper", options={**options, "beta_s": beta_s, "beta_t": beta_t}, steps=[4, 0])
+        assert training.model.betas.tolist() == [beta_s, beta_t]
+        for one, other in zip(*(map(jax.tree.leaves, (training.model.networks, alone.training.model)))):
             np.testing.assert_allclose(one, other, atol=1e-9)
-        held = [s.training.history[-1]["held_out"] for s in (solution, alone)]
+        held = [each.history[-1]["held_out"] for each in (training, alone.training)]
         assert held[0] == pytest.approx(held[1], rel=1e-8)
-        assert solution.settings["method"]["beta_s"] == beta_s
+        np.testing.assert_allclose(predict(training.model)[0], alone(x, 0.5)["T"], atol=1e-9)
 
 
 def record(method, values):

@@ -34,7 +34,7 @@ MAY = {
     "fem": CORE | {"problem", "problems"},
     "evaluation": CORE | SOLVING,
     "experiments": CORE | SOLVING | {"compare", "evaluation", "extension", "methods", "networks", "presets", "problems",
-                                     "runs", "solve", "training"},
+                                     "provenance", "runs", "solve", "training"},
     "bench": SOLVING | {"compare", "provenance", "solve"},
 }
 

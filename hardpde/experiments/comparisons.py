@@ -5,10 +5,12 @@ stay the same.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from hardpde.compare import compare, plan
 from hardpde.evaluation.comparison import UNDEFINED, in_short, statistic, statistic_text, summarise
@@ -20,6 +22,7 @@ from hardpde.methods import METHODS
 from hardpde.problem import Problem
 from hardpde.problems import PROBLEMS
 from hardpde.provenance import provenance
+from hardpde.reference import Reference
 from hardpde.runs import read_json
 
 NAMES = {"PINN": "pinn", "PINN-LA": "pinn-la", "PINN-LA-2": "pinn-la2", "FBPINN": "fbpinn", "xPINN": "xpinn",
@@ -59,7 +62,7 @@ def trainings(work: Work, study: Study, names: Sequence[str], seeds: int, steps:
 
 def _train(work: Work, name: str, methods: list[str], preset: str, seeds: int, steps: list[int]) -> dict[str, dict]:
     """The records of these methods by their names; those that exist with the same settings are not trained again."""
-    problem = stated(name)
+    problem = stated(name, work.quick)
     options = small(methods) if work.quick else {}
     plans = plan(problem, methods, seeds, preset, "fair", options, steps)
     folder = work.folder / "runs" / f"{name}-{seeds}-{'-'.join(map(str, steps))}"
@@ -84,16 +87,33 @@ def _train(work: Work, name: str, methods: list[str], preset: str, seeds: int, s
     gradients = [gradient for gradient, _ in problem.schema.gradients]
     if set(done) == set(plans):
         return done
-    records, refused = compare(problem, methods, seeds, preset, options=options, steps=steps, done=done, keep=keep)
+    records, refused = compare(problem, methods, seeds, preset, options=options, steps=steps, done=done, keep=keep,
+                               residuals=False)
     if refused:
         raise ValueError("; ".join(f"{row['method']} does not apply to {name}: {row['why']}" for row in refused))
     return {record["method"]: record for record in records}
 
 
 @cache
-def stated(name: str) -> Problem:
-    """A built-in problem; to state one takes seconds."""
-    return PROBLEMS[name]()
+def stated(name: str, quick: bool = False) -> Problem:
+    """A built-in problem, which takes seconds to state.
+
+    For a quick look a ball has three dimensions, and a reference about a thousand nodes.
+    """
+    problem = PROBLEMS[name](**({"dim": 3} if quick and name == "heat-ball" else {}))
+    if quick and problem.reference is not None:
+        object.__setattr__(problem, "reference", thinned(make_reference(problem)))
+    return problem
+
+
+def thinned(reference: Reference | None, nodes: int = 1000) -> Reference:
+    """About so many of the nodes, without the cells."""
+    assert reference is not None
+    every = max(1, len(reference.x) // nodes)
+    axis = 0 if reference.times is None else 1
+    values = {name: np.take(v, np.arange(0, len(reference.x), every), axis) for name, v in reference.values.items()}
+    return replace(reference, x=reference.x[::every], values=values, cells=None, weighted=False,
+                   masks={name: mask[::every] for name, mask in reference.masks.items()})
 
 
 def small(methods: Sequence[str]) -> dict[str, Any]:
@@ -161,15 +181,15 @@ def comparison(name: str) -> Callable[[Work], Outcome]:
                             QUICK_STEPS if work.quick else STEPS)
         if not asked.several:
             records = {row: {**record, "runs": record["runs"][:1]} for row, record in records.items()}
-        return table_outcome(name, records, _trivial(asked.study))
+        return table_outcome(name, records, _trivial(asked.study, work.quick))
 
     experiment.__doc__ = TABLES[name].title
     return experiment
 
 
-def _trivial(study: Study) -> dict[str, dict]:
+def _trivial(study: Study, quick: bool) -> dict[str, dict]:
     """What predictions score that solve nothing: {name: errors}, as `summarise` gives them."""
-    problem = stated(study.problem)
+    problem = stated(study.problem, quick)
     found = measure_baselines(problem, make_reference(problem))
     rows = [{"method": name, "runs": [{"seed": 0, "errors": errors}]} for name, errors in found.items()]
     return {name: row["errors"] for name, row in summarise(rows).items()}

@@ -14,12 +14,13 @@ from hardpde.experiments.base import Outcome, Work
 from hardpde.experiments.comparisons import comparison, figure7
 from hardpde.experiments.extra_fields import figure4, figure6
 from hardpde.experiments.hardness import table4
+from hardpde.experiments.theory import theory
 from hardpde.files import replacing
 from hardpde.provenance import provenance
 
 EXPERIMENTS: dict[str, Callable[[Work], Outcome]] = {
     **{f"table{n}": table4 if n == 4 else comparison(f"table{n}") for n in range(1, 11)},
-    "fig4": figure4, "fig5": figure5, "fig6": figure6, "fig7": figure7,
+    "fig4": figure4, "fig5": figure5, "fig6": figure6, "fig7": figure7, "theory": theory,
 }
 
 

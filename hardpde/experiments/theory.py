@@ -403,7 +403,7 @@ class Places(NamedTuple):
 def violations_of(problem: Problem, models: int, places: Places) -> Callable[..., dict[str, Spread]]:
     """A function of β_s, β_t, SoftMin's β and whether the main network takes part: the mean and the largest
     |ñ·(u, p) − g̃| by boundary, with random networks of unit size in the paper's ansatz."""
-    ansatz, schema = Paper(problem, 1.0, 1.0, 1.0, "projection"), problem.schema
+    ansatz, schema = Paper(problem, 1.0, 1.0, SOFTMIN, "projection"), problem.schema
     rng, inputs = np.random.default_rng(0), schema.coordinates
     networks = [[unit_network(rng, (inputs, *MAIN, schema.size)),
                  *[unit_network(rng, (inputs, *SUB, out), (number,)) for out, _, number in ansatz.subnetworks]]
@@ -414,9 +414,8 @@ def violations_of(problem: Problem, models: int, places: Places) -> Callable[...
     @jax.jit
     def miss(beta_s, beta_t, softmin_beta, main):
         hard = copy(ansatz)
-        hard.alphas = [[beta_s * alpha for alpha in block] for block in ansatz.alphas]
-        hard.beta_t, hard.softmin_beta = beta_t, softmin_beta
-        known, matrix, groups = jax.vmap(hard.coefficients)(x)
+        hard.softmin_beta = softmin_beta
+        known, matrix, groups = jax.vmap(lambda x: hard.coefficients(x, (beta_s, beta_t)))(x)
 
         def one(model):
             first, *subs = [network.jet(x.T[:, None]) for network in model]

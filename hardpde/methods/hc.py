@@ -40,7 +40,7 @@ def hc_each(problem: Problem, *, main: Sequence[int] = (50, 50, 50, 50), sub: Se
             chunk: int | None = None) -> Formulation:
     """The same where every model has a hardness of its own (`Hard`), so that several are trained side by side.
 
-    To look at a trained model, hand its networks to `hc` with its β_s and β_t.
+    `at` is told the hardness: at(x, derivatives, model.betas).
     """
     return _formulation(problem, main, sub, points, 5.0, 10.0, softmin_beta, basis, dtype, chunk, 1, True)
 
@@ -91,11 +91,11 @@ def _formulation(problem: Problem, main: Sequence[int], sub: Sequence[int], poin
         return _draw(key, part, model.betas.astype(float) if isinstance(model, Hard) else None)
 
     @partial(jax.jit, static_argnums=1)
-    def _at(x: Array, derivatives: bool) -> Batch:
-        return assemble(x, derivatives)
+    def _at(x: Array, derivatives: bool, betas: Array | None) -> Batch:
+        return assemble(x, derivatives, betas)
 
-    def at(x: np.ndarray, derivatives: bool = False) -> Batch:
-        return _at(jnp.asarray(x), derivatives)
+    def at(x: np.ndarray, derivatives: bool = False, betas: Array | None = None) -> Batch:
+        return _at(jnp.asarray(x), derivatives, betas)
 
     return Formulation(problem, init, draw, draw, state, at, points, jnp.dtype(dtype), chunks, penalties,
                        devices=devices)
