@@ -27,30 +27,31 @@ from hardpde.runs import read_json
 
 NAMES = {"PINN": "pinn", "PINN-LA": "pinn-la", "PINN-LA-2": "pinn-la2", "FBPINN": "fbpinn", "xPINN": "xpinn",
          "PFNN": "pfnn", "PFNN-2": "pfnn2", "HC": "hc"}
-SEEDS, QUICK_SEEDS = 5, 2
+SEEDS, QUICK_SEEDS = 5, 1
 STEPS = [5000, 3000]  # of Adam and of L-BFGS
 QUICK = {"points": 96, "boundary": 64, "initial": 32, "interface": 64, "layers": [8, 8], "blocks": [2, 2],
          "main": [8, 8], "sub": [8], "width": 8, "depth": 2}
 QUICK_STEPS = [4, 0]
-QUICK_ROWS = ("PINN", "HC", "exact")  # each stands for its kind: what compiles alike need not be looked at twice
 
 
 class Study(NamedTuple):
-    """Trainings that tables show: a problem, and the problem and the steps of each stage of `exact` beside it."""
+    """Trainings that tables show: a problem, the problem and the steps of each stage of `exact` beside it, and the
+    rows of a quick run, which stand for their kind."""
 
     problem: str
     beside: str
     exact_steps: list[int]
+    quick: tuple[str, ...] = ("PINN", "HC", "exact")
 
 
 PACK = Study("battery-pack", "battery-pack", [500, 10_000])
-FLOW = Study("airfoil-printed", "airfoil", [300, 9000])
+FLOW = Study("airfoil-printed", "airfoil", [300, 9000], ("HC", "exact"))
 BALL = Study("heat-ball", "heat-ball", [300, 6000])
 
 
 def trainings(work: Work, study: Study, names: Sequence[str], seeds: int, steps: list[int]) -> dict[str, dict]:
     """Records by the paper's names of methods, and of "exact"; see `compare`. A quick run takes some of them."""
-    names = [name for name in names if name in QUICK_ROWS or not work.quick]
+    names = [name for name in names if name in study.quick or not work.quick]
     own = {name: NAMES[name] for name in names if name != "exact"}
     found = _train(work, study.problem, list(own.values()), "paper", seeds, steps)
     records = {name: found[method] for name, method in own.items()}
