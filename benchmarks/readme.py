@@ -1,4 +1,4 @@
-"""Collect figures that commands wrote into results/, and write the tables of the README and docs/others.md from them.
+"""Collect figures that commands wrote into results/, and write the tables of the README and of docs/ from them.
 
     python benchmarks/readme.py                                        the tables
     python benchmarks/readme.py RUN/metrics.json results/NAME.json     a run's figures, then the tables
@@ -12,7 +12,9 @@ from pathlib import Path
 
 from others import table as others_table
 
-from hardpde.evaluation.comparison import statistic_text
+from hardpde.evaluation.comparison import UNDEFINED, statistic_text
+from hardpde.experiments.published import PUBLISHED
+from hardpde.experiments.reproduce import EXPERIMENTS
 from hardpde.provenance import plain_command
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -111,6 +113,59 @@ def others() -> list[str]:
     return others_table(json.loads((RESULTS / "others-cpu.json").read_text())["rows"])
 
 
+# What docs/reproduction.md says of the rows of tables 5, 7 and 9, the means of five runs.
+WHY = {
+    "PINN": "points stay while L-BFGS runs, the rate follows the plateau rule of the text, 3000 steps of L-BFGS",
+    "PINN-LA": "as PINN; weights stay while L-BFGS runs",
+    "PINN-LA-2": "as PINN-LA",
+    "FBPINN": "as PINN",
+    "xPINN": "the interface terms bind every pair of blocks; in the released code only the last block",
+    "PFNN": "u_t is taken for a given source, which is no variational principle: no figure is expected to agree",
+    "PFNN-2": "as PFNN",
+    "HC": "3000 steps of L-BFGS on points that stay; on the airfoil the problem as printed has many solutions",
+    "exact": "not in the paper; on the airfoil it solves the well-posed problem",
+    "constant flow": "solves nothing; not in the paper",
+}
+
+
+def reproduction() -> list[str]:
+    """Paper and ours, a line for each row of the tables of five runs, and for table 4 at its ends."""
+    rows = []
+    for name, what, metric in (("table5", "battery pack, MAE of T", "mae average"), ("table7", "airfoil, MAE", ""),
+                               ("table9", "heat ball, MAE of u", "mae average")):
+        found = _reproduced(name)
+        for row in found.get("rows", {}) or PUBLISHED[name]:
+            paper, ours = PUBLISHED[name].get(row, [UNDEFINED]), ["not run yet"]
+            if found:
+                ours = [statistic_text(cell) for cell in found["rows"][row]["ours"]]
+                keep = [k for k, column in enumerate(found["columns"]) if metric in column]
+                ours = [ours[k] for k in keep]
+            paper = paper[-1:] if metric else paper
+            rows.append([f"{name}: {what}, {row}", " / ".join(paper), " / ".join(ours), WHY[row]])
+    cells = {(cell["beta_s"], cell["beta_t"]): cell["mae"] for cell in _reproduced("table4").get("cells", [])}
+    for (s, t), index in (((1, 1), 0), ((5, 1), 0), ((5, 10), 6), ((10, 10), 6)):
+        ours = f"{cells[s, t]:.4f}" if cells else "not run yet"
+        paper = PUBLISHED["table4"][f"β_s={s}"][index]
+        rows.append([f"table4: battery pack, MAE of T, β_s = {s}, β_t = {t}", paper, ours, "as HC in table 5, one run"])
+    return ["| | paper | ours | why they differ |", "|---|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def costs() -> list[str]:
+    """What each experiment took, and where its pages are."""
+    rows = []
+    for name in EXPERIMENTS:
+        found = _reproduced(name)
+        cells = (f"[{found['title']}](../results/reproduction/{name}.md)", f"{found['seconds']:.0f} s",
+                 found["provenance"]["device"]) if found else (name, "not run yet", "")
+        rows.append(f"| {' | '.join(cells)} |")
+    return ["| | seconds | machine |", "|---|---|---|", *rows]
+
+
+def _reproduced(name: str) -> dict:
+    path = RESULTS / "reproduction" / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
 def _link(path: Path) -> str:
     return f"[{path.name}](results/{path.name})"
 
@@ -135,6 +190,8 @@ def main() -> None:
     text = re.sub("<!-- constant -->.*?<!-- /constant -->", f"<!-- constant -->{constant()}<!-- /constant -->", text)
     readme.write_text(text)
     document.write_text(put(document.read_text(), "others", others()))
+    document = ROOT / "docs" / "reproduction.md"
+    document.write_text(put(put(document.read_text(), "reproduction", reproduction()), "costs", costs()))
 
 
 def put(text: str, name: str, rows: list[str]) -> str:
