@@ -533,7 +533,7 @@ def test_mistakes(user, tmp_path, monkeypatch, words, says):
 
 def test_all_methods(user, tmp_path, monkeypatch):
     """Each is compared or says why not."""
-    monkeypatch.setattr(sys.modules["hardpde.compare"], "measured", lambda solutions, reference: {
+    monkeypatch.setattr(sys.modules["hardpde.compare"], "measured", lambda solutions, reference, residuals: {
         "method": solutions[0].settings["method_name"], "settings": {}, "runs": [], "seconds": 0.1})
     sizes = ["points=16", "blocks=[2]", "layers=[4]", "main=[4]", "sub=[4]", "depth=1"]
     with watched(untrained) as trained:
