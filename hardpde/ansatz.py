@@ -23,6 +23,7 @@ from hardpde.geometry.base import Bounds
 from hardpde.geometry.stacking import safe_root
 from hardpde.layout import Layout, stacked_rows
 
+SAMPLES = 400  # points of a piece that stand for all
 _TINY = 1e-60
 _ROUNDING = 1e-28  # squared size of what rounding leaves of a row that others imply
 
@@ -498,20 +499,31 @@ class Paper:
     def _gaps(self, problem, block: Block) -> list[np.ndarray]:
         """The least l_i on the block's other boundaries, so that α_i = β_s / gap (equation 12); ∞ if there are none."""
         families = block.families
+        offsets = self._offsets(block)
+        owners = np.concatenate([np.arange(len(family.sign)) + offset
+                                 for family, offset in zip(families, offsets) for _ in family.kinds])
 
         @jax.jit
         def nearest(key):
-            samples = [jax.vmap(lambda p, kind=kind: kind.sample(p, key, 400))(jnp.asarray(p))
+            samples = [jax.vmap(lambda p, kind=kind: kind.sample(p, key, SAMPLES))(jnp.asarray(p))
                        for family in families for kind, p in zip(family.kinds, family.params)]
             x = _timed(problem, jnp.concatenate([s.reshape(-1, self.schema.dim) for s in samples]))
-            return [jax.vmap(lambda x, family=family: self.distances(family, x)[0])(x) for family in families]
 
-        owner = np.concatenate([np.repeat(np.arange(len(family.sign)) + offset, 400)
-                                for family, offset in zip(families, self._offsets(block)) for _ in family.kinds])
+            def least(before, piece):  # a piece at a time: there may be a thousand
+                x, owner = piece
+                found = []
+                for family, offset, known in zip(families, offsets, before):
+                    l = jax.vmap(lambda x, family=family: self.distances(family, x)[0])(x).min(0)
+                    own = owner == jnp.arange(len(l)) + offset
+                    found.append(jnp.where(own, known, jnp.minimum(known, l)))
+                return found, None
+
+            start = [jnp.full(len(family.sign), jnp.inf) for family in families]
+            return jax.lax.scan(least, start, (x.reshape(-1, SAMPLES, x.shape[-1]), jnp.asarray(owners)))[0]
+
         gaps = []
-        for family, offset, l in zip(families, self._offsets(block), nearest(jax.random.key(0))):
-            own = owner[:, None] == np.arange(len(family.sign)) + offset
-            least = np.where(own, np.inf, np.asarray(l)).min(axis=0)
+        for family, found in zip(families, nearest(jax.random.key(0))):
+            least = np.asarray(found)
             if family.name in self.stated_distances and least.min() <= 0:
                 raise ValueError(f"the stated distance of '{family.name}' is {least.min():.2g} on another boundary; "
                                  f"it must be positive away from '{family.name}'")

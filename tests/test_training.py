@@ -2,6 +2,7 @@
 
 import pickle
 import shutil
+import sys
 from dataclasses import replace
 
 import jax
@@ -297,6 +298,16 @@ def test_a_model_of_another_problem_or_no_file_is_refused(problem, solved, tmp_p
         hp.Solution.load(tmp_path / "model.eqx", longer)
     with pytest.raises(ValueError, match=r"none\.eqx' cannot be read"):
         hp.Solution.load(tmp_path / "none.eqx", problem)
+
+
+def test_values_do_not_depend_on_how_many_points_are_asked_for(solved, monkeypatch):
+    monkeypatch.setattr(sys.modules["hardpde.formulation"], "MOST", 128)
+    x = np.linspace(0, 1, 300)[:, None]
+    every = solved(x)
+    for n in (0, 1, 64, 65, 129):
+        for name, values in solved(x[:n]).items():
+            assert values.shape == (n, *every[name].shape[1:])
+            assert np.abs(values - every[name][:n]).max(initial=0) < 1e-14
 
 
 def test_points_of_the_wrong_shape_are_refused(solved):
