@@ -10,7 +10,7 @@ from hardpde import Interval, Problem, cli, div, dt, initial, robin
 from hardpde.evaluation.reproduction import convergence, hardness
 from hardpde.experiments import comparisons
 from hardpde.experiments.base import Work
-from hardpde.experiments.comparisons import BALL, NAMES, PACK, TABLES, table_outcome, trainings
+from hardpde.experiments.comparisons import BALL, NAMES, TABLES, table_outcome, trainings
 from hardpde.experiments.hardness import CELLS, predictor, train_cells
 from hardpde.experiments.published import PUBLISHED
 from hardpde.experiments.reproduce import EXPERIMENTS, chosen, reproduce, results_folder
@@ -156,10 +156,6 @@ def test_quick_and_full_results_do_not_mix(tmp_path):
         results_folder(str(folder), False)
     with pytest.raises(ValueError, match="is a file"):
         results_folder(str(folder / "x"), True)
-
-
-def test_the_study_of_the_pack_is_that_of_the_paper():
-    assert PACK.problem == "battery-pack" and comparisons.STEPS[0] == 5000 and comparisons.SEEDS == 5
 
 
 def test_figures_show_every_curve():
