@@ -480,7 +480,7 @@ def _parser() -> argparse.ArgumentParser:
     sub = command("reproduce", _reproduce, "the tables and figures of the paper, its values beside ours")
     sub.add_argument("experiments", nargs="+", metavar="NAME", help="table1 … table10, fig4 … fig7, theory, or all")
     sub.add_argument("--quick", action="store_true",
-                     help="under a minute each on two cores: shows that it works; the figures mean nothing")
+                     help="about a minute each on two cores: shows that it works; the figures mean nothing")
     sub.add_argument("--out", metavar="DIR", help="folder (default reproduction, or reproduction-quick)")
     sub.set_defaults(after_stop="; the same command goes on, and keeps the trainings that are done")
 

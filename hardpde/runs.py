@@ -189,7 +189,7 @@ def read_records(folder: Path, asked: dict[str, Any], source: dict[str, Any]) ->
     if different:
         raise ValueError(f"'{folder}' was begun with other settings of {', '.join(different)}; {again}")
     files = {name: folder / "records" / f"{name}.json" for name in asked["plans"] if name in stated["plans"]}
-    return {name: _record(path) for name, path in files.items() if path.exists()}
+    return {name: read_record(path) for name, path in files.items() if path.exists()}
 
 
 def begun(folder: Path) -> dict[str, Any]:
@@ -197,7 +197,8 @@ def begun(folder: Path) -> dict[str, Any]:
     return read_json(folder / "run.json")["settings"]["plans"] if is_comparison(folder) else {}
 
 
-def _record(path: Path) -> dict[str, Any]:
+def read_record(path: Path) -> dict[str, Any]:
+    """What is known of one method of a comparison."""
     try:
         record = json.loads(path.read_text())
         return {**record, **{key: record[key] for key in ("method", "settings", "runs")}}

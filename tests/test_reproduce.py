@@ -10,7 +10,7 @@ from hardpde import Interval, Problem, cli, div, dt, initial, robin
 from hardpde.evaluation.reproduction import convergence, hardness
 from hardpde.experiments import comparisons
 from hardpde.experiments.base import Work
-from hardpde.experiments.comparisons import BALL, NAMES, TABLES, table_outcome, trainings
+from hardpde.experiments.comparisons import BALL, NAMES, PACK, TABLES, table_outcome, trainings
 from hardpde.experiments.hardness import CELLS, predictor, train_cells
 from hardpde.experiments.published import PUBLISHED
 from hardpde.experiments.reproduce import EXPERIMENTS, chosen, reproduce, results_folder
@@ -149,13 +149,26 @@ def test_what_is_asked_for_must_exist(tmp_path, capsys):
     assert "there is no experiment 'table11'" in capsys.readouterr().err and not (tmp_path / "new").exists()
 
 
-def test_quick_and_full_results_do_not_mix(tmp_path):
+def test_quick_and_full_results_do_not_mix_with_each_other_or_with_anything_else(tmp_path):
     folder = results_folder(str(tmp_path / "r"), True)
     (folder / "x").touch()
+    assert results_folder(str(folder), True) == folder  # to go on
     with pytest.raises(ValueError, match="holds quick runs"):
         results_folder(str(folder), False)
+    with pytest.raises(ValueError, match="holds full runs"):
+        results_folder(str(results_folder(str(tmp_path / "s"), False)), True)
     with pytest.raises(ValueError, match="is a file"):
         results_folder(str(folder / "x"), True)
+    with pytest.raises(ValueError, match="not of `hardpde reproduce`"):
+        results_folder(str(tmp_path), False)
+
+
+def test_a_damaged_training_is_answered_by_a_sentence(work):
+    path = work.folder / "runs" / "battery-pack-1-2-0" / "pinn.json"
+    path.parent.mkdir(parents=True)
+    path.write_text("[]")
+    with pytest.raises(ValueError, match=r"is damaged .* delete it"):
+        trainings(work, PACK, ["PINN"], 1, [2, 0])
 
 
 def test_figures_show_every_curve():

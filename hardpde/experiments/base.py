@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Work:
-    """How an experiment is to run: quick (under a minute on two cores, to see that it works) or in full.
+    """How an experiment is to run: quick (about a minute on two cores, to see that it works) or in full.
 
     folder: where runs that several experiments share are kept. say: words for people while it runs.
     """

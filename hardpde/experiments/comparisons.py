@@ -23,14 +23,14 @@ from hardpde.problem import Problem
 from hardpde.problems import PROBLEMS
 from hardpde.provenance import provenance
 from hardpde.reference import Reference
-from hardpde.runs import read_json
+from hardpde.runs import read_record
 
 NAMES = {"PINN": "pinn", "PINN-LA": "pinn-la", "PINN-LA-2": "pinn-la2", "FBPINN": "fbpinn", "xPINN": "xpinn",
          "PFNN": "pfnn", "PFNN-2": "pfnn2", "HC": "hc"}
 SEEDS, QUICK_SEEDS = 5, 1
 STEPS = [5000, 3000]  # of Adam and of L-BFGS
-QUICK = {"points": 96, "boundary": 64, "initial": 32, "interface": 64, "layers": [8, 8], "blocks": [2, 2],
-         "main": [8, 8], "sub": [8], "width": 8, "depth": 2}
+QUICK = {"points": 96, "boundary": 64, "initial": 32, "layers": [8, 8], "main": [8, 8], "sub": [8], "width": 8,
+         "depth": 2}
 QUICK_STEPS = [4, 0]
 
 
@@ -71,8 +71,8 @@ def _train(work: Work, name: str, methods: list[str], preset: str, seeds: int, s
     for method, settings in plans.items():
         path = folder / f"{method}.json"
         if path.exists():
-            record = read_json(path)
-            if record.get("settings") == {key: value for key, value in settings.items() if key != "seed"}:
+            record = read_record(path)
+            if record["settings"] == {key: value for key, value in settings.items() if key != "seed"}:
                 work.say(f"{name} by {method} is there already, of commit {record['provenance']['commit']}")
                 done[method] = record
     about = provenance()

@@ -62,13 +62,14 @@ def reproduce(name: str, work: Work) -> dict[str, Any]:
 
 def results_folder(wished: str | None, quick: bool) -> Path:
     """The folder for results, made if need be; those of quick and of full runs are kept apart."""
+    kind, other = ("quick", "full") if quick else ("full", "quick")
     folder = Path(wished or ("reproduction-quick" if quick else "reproduction"))
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"'{folder}' is a file; choose another folder with --out")
-    mark = folder / "quick"
-    if folder.is_dir() and any(folder.iterdir()) and mark.exists() != quick:
-        raise ValueError(f"'{folder}' holds {'full' if quick else 'quick'} runs; choose another folder with --out")
+    if (folder / other).exists():
+        raise ValueError(f"'{folder}' holds {other} runs; choose another folder with --out")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / kind).exists():
+        raise ValueError(f"'{folder}' holds files that are not of `hardpde reproduce`; choose another with --out")
     folder.mkdir(parents=True, exist_ok=True)
-    if quick:
-        mark.touch()
+    (folder / kind).touch()
     return folder
