@@ -256,14 +256,18 @@ def _compare(arguments: argparse.Namespace) -> dict:
 
 def _reproduce(arguments: argparse.Namespace) -> dict:
     from hardpde.experiments.reproduce import chosen, reproduce, results_folder
+    from hardpde.experiments.side_by_side import MOST_JOBS, prepare
 
     names = chosen(arguments.experiments)
+    if not 1 <= arguments.jobs <= MOST_JOBS:
+        raise ValueError(f"--jobs is {arguments.jobs}; it is a number from 1 to {MOST_JOBS}")
     folder = results_folder(arguments.out, arguments.quick)
     work = Work(folder, arguments.quick, lambda text: _say(arguments, text))
     found = {}
+    made = prepare(names, work, arguments.jobs, not arguments.json) if arguments.jobs > 1 else {}
     for name in names:
         _say(arguments, f"{name}, on {device()}")
-        data = reproduce(name, work)
+        data = made[name] if name in made else reproduce(name, work)
         found[name] = {"title": data["title"], "seconds": data["seconds"], "file": str(folder / f"{name}.json")}
         _say(arguments, f"{data['title']}: {data['seconds']:.0f} s; open {folder / f'{name}.md'}")
     return {"quick": arguments.quick, "experiments": found, "device": device(), "folder": str(folder)}
@@ -481,6 +485,8 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("experiments", nargs="+", metavar="NAME", help="table1 … table10, fig4 … fig7, theory, or all")
     sub.add_argument("--quick", action="store_true",
                      help="about a minute each on two cores: shows that it works; the figures mean nothing")
+    sub.add_argument("--jobs", type=int, default=1, metavar="N",
+                     help="so many trainings at a time, each in a process of its own (default 1)")
     sub.add_argument("--out", metavar="DIR", help="folder (default reproduction, or reproduction-quick)")
     sub.set_defaults(after_stop="; the same command goes on, and keeps the trainings that are done")
 

@@ -6,7 +6,7 @@ stay the same.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -49,11 +49,29 @@ FLOW = Study("airfoil-printed", "airfoil", [300, 9000], ("HC", "exact"))
 BALL = Study("heat-ball", "heat-ball", [300, 6000])
 
 
+def _needs(name: str, quick: bool) -> tuple[Study, list[str], int, list[int]]:
+    """What a table, or figure 7, shows: the study, the rows, the number of seeds and the steps."""
+    if name == "fig7":
+        study, rows, seeds, steps = PACK, FIGURE7, 1, FIGURE7_STEPS
+    else:
+        study, rows, seeds, steps = TABLES[name].study, [*PUBLISHED[name], "exact"], SEEDS, STEPS
+    return (study, [row for row in rows if row in study.quick], QUICK_SEEDS, QUICK_STEPS) if quick else (
+        study, rows, seeds, steps)
+
+
+def parts(name: str, quick: bool) -> dict[str, Callable[[Work], Any]]:
+    """The trainings of an experiment of this file, which can be made in any order; none of another experiment."""
+    if name != "fig7" and name not in TABLES:
+        return {}
+    study, rows, seeds, steps = _needs(name, quick)
+    return {f"{study.problem} by {row}, {seeds} seed{'s' * (seeds > 1)}, {' + '.join(map(str, steps))} steps":
+            partial(trainings, study=study, names=[row], seeds=seeds, steps=steps) for row in rows}
+
+
 def trainings(work: Work, study: Study, names: Sequence[str], seeds: int, steps: list[int]) -> dict[str, dict]:
-    """Records by the paper's names of methods, and of "exact"; see `compare`. A quick run takes some of them."""
-    names = [name for name in names if name in study.quick or not work.quick]
+    """Records by the paper's names of methods, and of "exact"; see `compare`."""
     own = {name: NAMES[name] for name in names if name != "exact"}
-    found = _train(work, study.problem, list(own.values()), "paper", seeds, steps)
+    found = _train(work, study.problem, list(own.values()), "paper", seeds, steps) if own else {}
     records = {name: found[method] for name, method in own.items()}
     if "exact" in names:
         steps = QUICK_STEPS if work.quick else study.exact_steps
@@ -177,9 +195,7 @@ def comparison(name: str) -> Callable[[Work], Outcome]:
 
     def experiment(work: Work) -> Outcome:
         asked = TABLES[name]
-        seeds = QUICK_SEEDS if work.quick else SEEDS
-        records = trainings(work, asked.study, [*PUBLISHED[name], "exact"], seeds,
-                            QUICK_STEPS if work.quick else STEPS)
+        records = trainings(work, *_needs(name, work.quick))
         if not asked.several:
             records = {row: {**record, "runs": record["runs"][:1]} for row, record in records.items()}
         return table_outcome(name, records, _trivial(asked.study, work.quick))
@@ -243,7 +259,10 @@ def _costs(records: Mapping[str, dict]) -> str:
     rows = [[row, f"{record['parameters']:,}", f"{record['seconds']:.0f}",
              statistic_text(statistic([run["boundary_violation"] for run in record["runs"]]))]
             for row, record in records.items()]
-    return ("All settings are in the JSON file. Seconds are those of all seeds trained at once, with compilation.\n\n"
+    where = ", ".join(dict.fromkeys(record["provenance"]["device"] for record in records.values()))
+    shared = any("--jobs" in record["provenance"]["command"] for record in records.values())
+    return (f"All settings are in the JSON file. Seconds are those of all seeds trained at once, with compilation, on "
+            f"{where}{', with trainings of other methods beside them' * shared}.\n\n"
             + table(["", "weights", "seconds", "largest violation of a condition"], rows))
 
 
@@ -256,8 +275,7 @@ FIGURE7_STEPS = [5000, 15_000]
 
 def figure7(work: Work) -> Outcome:
     """Figure 7: convergence on the battery pack."""
-    records = trainings(work, PACK, FIGURE7, QUICK_SEEDS if work.quick else 1,
-                        QUICK_STEPS if work.quick else FIGURE7_STEPS)
+    records = trainings(work, *_needs("fig7", work.quick))
     curves = {name: _curve(record["runs"][0]["history"]) for name, record in records.items()}
     rows = []
     for name, curve in curves.items():

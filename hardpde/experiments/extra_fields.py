@@ -199,12 +199,24 @@ def condition_numbers(series: Series, redraw: int) -> np.ndarray:
 def all_cases(work: Work) -> list[Case]:
     """Every problem and network, without and with extra fields: trained, or read if that was done before."""
     found = []
-    for problem in TITLES:
-        for network in QUICK_NETWORKS if work.quick else NETWORKS:
-            both = [make_settings(problem, network, extra, work.quick) for extra in (False, True)]
-            series, made = zip(*(trained(work, settings) for settings in both))
-            found.append(Case(problem, network, both, list(series), list(made)))
+    for problem, network, both in _all_settings(work.quick):
+        series, made = zip(*(trained(work, settings) for settings in both))
+        found.append(Case(problem, network, both, list(series), list(made)))
     return found
+
+
+def _all_settings(quick: bool) -> list[tuple[str, tuple[int, int], list[dict[str, Any]]]]:
+    """Problem, network, and the settings without and with extra fields, of every case."""
+    return [(problem, network, [make_settings(problem, network, extra, quick) for extra in (False, True)])
+            for problem in TITLES for network in (QUICK_NETWORKS if quick else NETWORKS)]
+
+
+def parts(name: str, quick: bool) -> dict[str, Callable[[Work], Any]]:
+    """The trainings of figures 4 and 6, which can be made in any order; none of another experiment."""
+    if name not in ("fig4", "fig6"):
+        return {}
+    return {_name(settings): partial(trained, settings=settings)
+            for _, _, both in _all_settings(quick) for settings in both}
 
 
 def make_settings(problem: str, network: tuple[int, int], extra: bool, quick: bool, *, redraw: int = 0,
@@ -223,8 +235,8 @@ def make_settings(problem: str, network: tuple[int, int], extra: bool, quick: bo
 
 def trained(work: Work, settings: dict[str, Any]) -> tuple[Series, dict[str, Any]]:
     """The series of a training, its seconds and its device; read if one with the very same settings was kept."""
-    depth, width = len(settings["method"]["layers"]), settings["method"]["layers"][0]
-    name = f"{settings['problem']}, {depth} × {width}, {'with' if settings['extra'] else 'without'} extra fields"
+    depth, width = _network(settings)
+    name = _name(settings)
     text = json.dumps(settings, sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     kind = "with" if settings["extra"] else "without"
@@ -241,6 +253,16 @@ def trained(work: Work, settings: dict[str, Any]) -> tuple[Series, dict[str, Any
     with replacing(path) as temporary, open(temporary, "wb") as file:
         np.savez_compressed(file, settings=text, made=json.dumps(made), **found._asdict())
     return found, made
+
+
+def _network(settings: dict[str, Any]) -> tuple[int, int]:
+    layers = settings["method"]["layers"]
+    return len(layers), layers[0]
+
+
+def _name(settings: dict[str, Any]) -> str:
+    depth, width = _network(settings)
+    return f"{settings['problem']}, {depth} × {width}, {'with' if settings['extra'] else 'without'} extra fields"
 
 
 def _read(path: Path, settings: str) -> tuple[Series, dict[str, Any]] | None:

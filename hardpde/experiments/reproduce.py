@@ -53,7 +53,8 @@ def reproduce(name: str, work: Work) -> dict[str, Any]:
             figure.savefig(path, dpi=130, format="png")
     pictures = [f"![{label or outcome.title}]({file})" for label, file in files.items()]
     kind = "A quick run: it shows that everything works, and its figures mean nothing. " if work.quick else ""
-    end = f"{kind}`{about['command']}`, {seconds:.0f} s on {about['device']}, commit {about['commit']}."
+    end = (f"{kind}`{about['command']}`, commit {about['commit']}: {seconds:.0f} s on {about['device']}, without "
+           "trainings that were there already.")
     with replacing(work.folder / f"{name}.md") as path:
         path.write_text("\n\n".join([f"# {outcome.title}", outcome.text, *pictures, end]) + "\n")
     write_json(work.folder / f"{name}.json", data)
