@@ -11,6 +11,7 @@ from jax import Array
 
 from hardpde.conditions import INITIAL, Condition
 from hardpde.geometry import Boundary, Piece
+from hardpde.parameters import append
 from hardpde.problem import Problem
 from hardpde.sampling import on_pieces, paired
 
@@ -74,7 +75,8 @@ def condition_penalties(problem: Problem, boundary: int, initial: int, chunks: i
         many = share(initial, chunks)
 
         def at_start(key: Array) -> tuple[Array, Any]:
-            x = problem.boundaries[INITIAL].sample(key, many * len(starts))
+            x = append(problem.parameters, problem.boundaries[INITIAL].sample(key, many * len(starts)),
+                       jax.random.fold_in(key, 1))
             a, g = equations(problem, starts, x, jnp.zeros((len(x), problem.schema.dim)))
             return x[None], (a[:, : problem.schema.size], g)
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from hardpde.files import replacing
 from hardpde.formulation import Formulation
 from hardpde.methods import METHODS
 from hardpde.networks import count
+from hardpde.parameters import values
 from hardpde.presets import make_stages, preset, with_steps
 from hardpde.problem import Problem
 from hardpde.training import CHECKPOINT_SECONDS, Training, fit, fit_all
@@ -32,17 +33,20 @@ class Solution:
     settings: dict[str, Any]
     training: Training
 
-    def __call__(self, x: Any, t: Any = None) -> dict[str, np.ndarray]:
-        """All fields at points x (n, d), at time t (a number or n numbers): {name: (n, *shape)}; NaN outside a
-        field's region."""
+    def __call__(self, x: Any, t: Any = None, **stated: Any) -> dict[str, np.ndarray]:
+        """All fields at points x (n, d), at time t and with the parameters stated by name (each a number or n
+        numbers): {name: (n, *shape)}; NaN outside a field's region."""
         schema = self.problem.schema
         x = np.atleast_2d(np.asarray(x, float))
         if x.shape[1] == schema.dim and schema.timed:
             if t is None:
                 raise ValueError("the solution depends on time; give t, or points with time as last coordinate")
-            x = np.concatenate([x, np.broadcast_to(np.asarray(t, float).reshape(-1, 1), (len(x), 1))], axis=1)
+            x = _appended(x, t)
         if x.shape[1] != schema.coordinates:
             raise ValueError(f"points have {x.shape[1]} coordinates; {schema.coordinates} are needed")
+        for value in values(self.problem.parameters, stated):
+            x = _appended(x, value)
+        x = self.problem.back(x)
         inner = self.formulation.problem.schema
         if inner.names == schema.names:
             q = self.formulation.predict(self.training.model, x)
@@ -57,6 +61,21 @@ class Solution:
             part = part[:, :, 0] if base == name else part[:, :, 1 : 1 + schema.dim]
             found[name] = np.asarray(part).reshape(len(x), *shape)
         return self.problem.masked(found, x[:, : schema.dim])
+
+    def at(self, **stated: float) -> "Solution":
+        """The solution of one problem of a family, with a value for each of its parameters."""
+        problem, at = self.problem.at(**stated), self.formulation.at
+        fixed = values(self.problem.parameters, stated)
+
+        def whole(x: np.ndarray, derivatives: bool = False) -> Any:
+            for value in fixed:
+                x = _appended(x, value)
+            return at(x, derivatives)
+
+        inner = self.formulation.problem
+        inner = problem if inner is self.problem else inner.at(**stated)
+        formulation = replace(self.formulation, at=whole, problem=inner)
+        return Solution(problem, formulation, {**self.settings, "parameters": dict(stated)}, self.training)
 
     @property
     def parameters(self) -> int:
@@ -212,8 +231,15 @@ def run_seeds(problem: Problem, settings: dict[str, Any], seeds: list[int], *, f
 def fingerprint(problem: Problem) -> str:
     """A short name for what a model's shape depends on: the fields, the pieces and their conditions."""
     pieces = [(piece.name, [round(p, 12) for p in piece.params]) for piece in problem.domain.pieces]
-    text = json.dumps([problem.schema.fields, problem.time, pieces, [c.name for c in problem.conditions]])
+    open_numbers = [[[p.name, p.low, p.high] for p in problem.parameters]] if problem.parameters else []
+    text = json.dumps([problem.schema.fields, problem.time, pieces, [c.name for c in problem.conditions],
+                       *open_numbers])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _appended(x: np.ndarray, value: Any) -> np.ndarray:
+    """Points (n, c) with one number more, the same for all or one for each."""
+    return np.concatenate([x, np.broadcast_to(np.asarray(value, float).reshape(-1, 1), (len(x), 1))], axis=1)
 
 
 def _line(error: BaseException) -> str:

@@ -7,23 +7,23 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "hardpde"
 MODULES = sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.py"))
-CORE = {"fields", "geometry", "conditions", "layout", "reference", "files"}
+CORE = {"fields", "geometry", "conditions", "layout", "parameters", "reference", "files"}
 SOLVING = {"problem", "networks", "ansatz", "inputs", "sampling", "blocks", "penalties", "formulation", "energy",
            "soft"}
 
 # room: the rooms it may import from, itself aside; a room is a folder or a module.
 MAY = {
-    "fields": set(), "networks": set(), "geometry": set(), "files": set(),
+    "fields": set(), "networks": set(), "geometry": set(), "files": set(), "parameters": set(),
     "reference": {"files"},
     "conditions": {"fields"},
-    "layout": {"conditions", "fields", "geometry"},
-    "problem": {"conditions", "fields", "geometry", "layout", "reference"},
+    "layout": {"conditions", "fields", "geometry", "parameters"},
+    "problem": {"conditions", "fields", "geometry", "layout", "parameters", "reference"},
     "ansatz": {"conditions", "fields", "geometry", "layout"},
     "blocks": {"geometry"},
     "inputs": {"geometry", "problem"},
-    "sampling": {"geometry", "problem"},
-    "penalties": {"conditions", "geometry", "problem", "sampling"},
-    "soft": {"ansatz", "blocks", "formulation", "networks", "penalties", "problem", "sampling"},
+    "sampling": {"geometry", "parameters", "problem"},
+    "penalties": {"conditions", "geometry", "parameters", "problem", "sampling"},
+    "soft": {"ansatz", "blocks", "fields", "formulation", "networks", "penalties", "problem", "sampling"},
     "energy": {"conditions", "geometry", "layout", "problem", "sampling"},
     "formulation": {"ansatz", "geometry", "penalties", "problem"},
     "devices": {"ansatz", "formulation"},

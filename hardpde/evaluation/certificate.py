@@ -9,6 +9,7 @@ import numpy as np
 from hardpde.conditions import INITIAL
 from hardpde.geometry import touching_points
 from hardpde.networks import randomise
+from hardpde.parameters import append
 from hardpde.problem import Period, Problem
 from hardpde.sampling import EARLIEST, paired
 
@@ -67,7 +68,8 @@ def _periodic_row(formulation, models: list, period: Period, points: int) -> dic
     pairs = np.array(paired(formulation.problem, period, jax.random.key(14), points))
     if formulation.problem.time is not None:
         start, end = formulation.problem.time
-        pairs[:, ::10, -1], pairs[:, 5::10, -1] = start + EARLIEST * (end - start), end
+        when = formulation.problem.schema.dim
+        pairs[:, ::10, when], pairs[:, 5::10, when] = start + EARLIEST * (end - start), end
     compare = jax.jit(jax.vmap(period.rows, (1, 1)))
     worst = 0.0
     for model in models:
@@ -112,6 +114,12 @@ def boundary_points(problem: Problem, name: str, points: int) -> tuple[np.ndarra
 
 
 def _points(problem: Problem, name: str, points: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same in space and time, for parameters all over their ranges."""
+    x, n = _instants(problem, name, points)
+    return np.asarray(append(problem.parameters, x)), n
+
+
+def _instants(problem: Problem, name: str, points: int) -> tuple[np.ndarray, np.ndarray]:
     """The same in space and time."""
     if name == INITIAL:
         space = [np.asarray(problem.domain.sample(jax.random.key(13), points))]

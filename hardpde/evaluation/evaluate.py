@@ -4,7 +4,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from hardpde.evaluation.metrics import errors
 from hardpde.evaluation.report import write_report
 from hardpde.files import replacing
 from hardpde.geometry import distances
+from hardpde.parameters import append, middle
 from hardpde.problem import Problem
 from hardpde.reference import Reference, node_weights
 
@@ -31,7 +32,12 @@ HISTORY = ("stage", "step", "steps", "loss", "held_out", "seconds")
 
 
 def predict_on(solution, x: np.ndarray, times: np.ndarray | None) -> dict[str, np.ndarray]:
-    """All fields at nodes (n, d): (n, *shape), or (k, n, *shape) at k times."""
+    """All fields at nodes (n, d): (n, *shape), or (k, n, *shape) at k times.
+
+    Those of a family are the ones in the middle of its ranges.
+    """
+    if solution.problem.parameters:
+        solution = solution.at(**middle(solution.problem.parameters))
     if times is None:
         return solution(x)
     slices = [solution(x, t) for t in times]
@@ -82,6 +88,17 @@ def measure(solution, reference: Reference | None) -> dict[str, dict[str, Any]]:
     if reference is None:
         return {}
     return compare(solution.problem, predict_on(solution, reference.x, reference.times), reference)
+
+
+def family_errors(solution, stated: Sequence[Mapping[str, float]] | None = None) -> list[dict[str, Any]]:
+    """Errors of a family at values of its parameters: [{"at", "errors"}]; those stated, or eight spread evenly."""
+    known = solution.problem.parameters
+    if stated is None:
+        rows = np.asarray(append(known, np.zeros((8, 0)))).tolist()
+        stated = [dict(zip((p.name for p in known), row)) for row in rows]
+    members = [solution.at(**row) for row in stated]
+    return [{"at": dict(row), "errors": measure(member, make_reference(member.problem))}
+            for row, member in zip(stated, members)]
 
 
 def measure_baselines(problem: Problem, reference: Reference | None) -> dict[str, dict[str, dict[str, Any]]]:
@@ -139,13 +156,21 @@ def nodes(problem: Problem, reference: Reference | None, points: int = 4000) -> 
         cells = Delaunay(x).simplices
         inside = np.asarray(jax.jit(jax.vmap(problem.domain.sdf))(x[cells].mean(axis=1))) < 1e-9
         cells = cells[inside]
+    if problem.mapping is not None:
+        x = typical(problem).places(x)
     return Reference(x, known(problem, x, times), times, cells)
+
+
+def typical(problem: Problem) -> Problem:
+    """The problem, or of a family the one in the middle of its ranges."""
+    return problem.at(**middle(problem.parameters)) if problem.parameters else problem
 
 
 def known(problem: Problem, x: np.ndarray, times: np.ndarray | None) -> dict[str, np.ndarray]:
     """The known solution, if there is one, at nodes (n, d): shapes as in `predict_on`."""
     if problem.exact is None:
         return {}
+    problem = typical(problem)
     evaluate = jax.jit(jax.vmap(problem.exact))
     if times is None:
         return problem.masked(evaluate(x), x)
@@ -269,6 +294,9 @@ def finish(solution, folder: Path, provenance: dict) -> dict[str, Any]:
     }
     if baselines := measure_baselines(problem, reference):
         result["baselines"] = baselines
+    if problem.parameters:
+        result["at"] = middle(problem.parameters)
+        result["family"] = family_errors(solution) if problem.exact is not None else []
     solution.save(folder / "model.eqx")
     write_history(folder / "history.csv", training.history)
     write_json(folder / "metrics.json", {**result, **provenance})

@@ -7,6 +7,7 @@ from .distance import distances, gap_matrix, stack, touching_points
 from .files import airfoil, read_airfoil
 from .inlay import Inlay
 from .kinds import Arc, Face, Segment, Sphere
+from .moving import moving, moving_all
 from .nearby import Nearby
 from .outlines import Loop, Spline
 from .shapes import Ball, Box, Interval, Polygon
@@ -36,6 +37,8 @@ __all__ = [
     "check_shape",
     "distances",
     "gap_matrix",
+    "moving",
+    "moving_all",
     "read_airfoil",
     "stack",
     "touching_points",

@@ -260,7 +260,7 @@ class Boundary:
 
 @dataclass(frozen=True)
 class TimeSlice:
-    """The slice t = t0 of shape x time, a boundary for points (x, t)."""
+    """The slice t = t0 of shape x time, a boundary for points (x, t, …)."""
 
     shape: Shape
     t0: float = 0.0
@@ -268,11 +268,11 @@ class TimeSlice:
 
     def distance(self, x: jax.Array) -> jax.Array:
         """t - t0."""
-        return x[-1] - self.t0
+        return x[self.shape.dim] - self.t0
 
     def closest(self, x: jax.Array) -> jax.Array:
-        """(x, t0)."""
-        return x.at[-1].set(self.t0)
+        """(x, t0, …)."""
+        return x.at[self.shape.dim].set(self.t0)
 
     def normal(self, x: jax.Array) -> jax.Array:
         """(0, ..., 0, -1), d + 1 components."""

@@ -69,11 +69,11 @@ def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inpu
     penalise(problem, points, chunks): what the loss asks for beside the equations.
     """
     ansatz = Exact(problem, inputs)
-    size = jax.eval_shape(inputs, jnp.zeros(problem.schema.coordinates)).shape[0]
+    size = jax.eval_shape(inputs, jnp.zeros(problem.schema.point)).shape[0]
     outputs = problem.hints.outputs
     number = problem.schema.size
     if outputs is not None:
-        number = jax.eval_shape(outputs, jnp.zeros(problem.schema.coordinates)).shape[1]
+        number = jax.eval_shape(outputs, jnp.zeros(problem.schema.point)).shape[1]
     scale = residual_scale(problem)
     chunks = default_chunks(points, chunk, 512, devices)
     candidates = graded if sampling == "graded" else uniform
@@ -163,7 +163,7 @@ def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inpu
 
     # Found from many points, once: a draw has fixed shapes.
     keys = jax.random.split(jax.random.key(11), 16)
-    reached = [slots(jax.jit(jax.vmap(lambda k, p=penalty: p.draw(k)[0]))(keys).reshape(-1, problem.schema.coordinates))
+    reached = [slots(jax.jit(jax.vmap(lambda k, p=penalty: p.draw(k)[0]))(keys).reshape(-1, problem.schema.point))
                for penalty in penalties]
     formulation = Formulation(problem, init, draw, draw_held_out, state, at, total, jnp.dtype(dtype), chunks, penalties,
                               devices=devices)
@@ -273,7 +273,8 @@ def _assemble(ansatz: Exact, scale, x: Array, ids: Array, classes: tuple[int, ..
     corrected = sum(classes[1:])
 
     def jet(function, *points):
-        return over_points(lambda x, *more: jets(lambda x: function(x, *more), x, differentiate, second), *points)
+        return over_points(lambda x, *more: jets(lambda x: function(x, *more), x, ansatz.schema.coordinates,
+                                                 differentiate, second), *points)
 
     views = range(len(ansatz.views))
     offset, matrices, inputs = jet(ansatz.main, x)  # (m, 1 + c, n), (v, m, o, 1 + c, n), (v, f, 1 + c, n)
