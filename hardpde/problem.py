@@ -36,6 +36,51 @@ class Mirror(NamedTuple):
     odd: Sequence[str] = ()
 
 
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """What was measured of a field at points x (n, d), at times t where there is time: values (n, *shape of the field).
+
+    The loss gets weight × mean (difference)² / variance of the values. A field that no equation determines, such as
+    an unknown coefficient, can so be found together with the solution.
+    """
+
+    field: str
+    x: Any
+    values: Any
+    t: Any = None
+    weight: float = 1.0
+
+    def points(self, problem: "Problem") -> tuple[np.ndarray, np.ndarray]:
+        """Points (n, c) of the problem and values (n, components); every fault is a ValueError of one sentence."""
+        schema = problem.schema
+        what = f"the measurement of '{self.field}'"
+        if self.field not in schema.names:
+            raise ValueError(f"{what} is of no field; the fields are {', '.join(schema.names)}")
+        x, values = np.atleast_2d(np.asarray(self.x, float)), np.asarray(self.values, float)
+        if x.shape[1] != schema.dim or not len(x):
+            raise ValueError(f"{what} has points of shape {x.shape}; they must be (n, {schema.dim})")
+        if values.shape != (len(x), *schema.shapes[self.field]):
+            raise ValueError(f"{what} has values of shape {values.shape}; at {len(x)} points they must be "
+                             f"{(len(x), *schema.shapes[self.field])}")
+        if not (np.isfinite(x).all() and np.isfinite(values).all()):
+            raise ValueError(f"{what} holds numbers that are not finite; leave these points out")
+        if not 0 < self.weight < float("inf"):
+            raise ValueError(f"{what} has weight {self.weight}; it must be positive")
+        if (self.t is None) != (problem.time is None):
+            raise ValueError(f"{what} {'needs the times t' if self.t is None else 'has times, and the problem none'}")
+        if problem.time is not None:
+            start, end = problem.time
+            t = np.broadcast_to(np.asarray(self.t, float).reshape(-1, 1), (len(x), 1))
+            if not (t.min() >= start and t.max() <= end):
+                raise ValueError(f"{what} has a time outside {problem.time}")
+            x = np.concatenate([x, t], axis=1)
+        x = problem.back(x)
+        off = np.asarray(jax.jit(jax.vmap(problem.domain.sdf))(x[:, : schema.dim]))
+        if off.max() > 1e-6 * problem.domain.size:
+            raise ValueError(f"{what} has a point outside the domain, {np.round(x[int(off.argmax())], 6).tolist()}")
+        return x, values.reshape(len(x), -1)
+
+
 @dataclass(frozen=True)
 class Hints:
     """How a problem is best solved; they never change what is solved. None: derived from the geometry.
@@ -141,6 +186,7 @@ class Problem:
     after time, and the conditions hold for every value of them.
     mapping(x): where a point of the domain really is, (d,): for a shape that depends on parameters (see `moving`).
     Equations, conditions and solutions are stated where things really are, hints in the domain.
+    measurements: what was measured, each a Measurement, for fields that the equations leave open.
     exact(x): the solution as {field: value}, where it is known; reference: a Reference or a function
     that makes one, of the values of the parameters if there are any.
     """
@@ -156,6 +202,7 @@ class Problem:
     regions: Mapping[str, Shape | Callable[[Array], Any]] = field(default_factory=dict)
     parameters: Sequence[Parameter] = ()
     mapping: Callable[[Array], Array] | None = None
+    measurements: Sequence[Measurement] = ()
     hints: Hints = Hints()
     exact: Callable[[Array], Mapping[str, Any]] | None = None
     reference: Reference | Callable[..., Reference] | None = None
@@ -177,6 +224,7 @@ class Problem:
             self._check_residual()
             self._check_hints()
             self.check_conditions()
+            self._check_measurements()
 
     @property
     def stated(self) -> "Problem":
@@ -526,6 +574,14 @@ class Problem:
             raise ValueError(f"the hint scale returns an array of shape {shape}; it is one number, or one for each of "
                              f"the {number} equations")
 
+    def _check_measurements(self) -> None:
+        for measurement in self.measurements:
+            if not isinstance(measurement, Measurement):
+                raise ValueError(f"{measurement!r} is not a Measurement; write Measurement(field, x, values)")
+            if self.parameters:
+                raise ValueError("a family has no measurements; solve it, then find its parameters with infer(…)")
+            measurement.points(self)
+
     def _check_slopes(self) -> None:
         """Normal derivatives at the start of time must be those of the initial data."""
         if not self.layout.initial:
@@ -747,7 +803,8 @@ def without_gradients(problem: Problem, hints: Hints | None = None) -> Problem:
     conditions = tuple(c if c.on == INITIAL or isinstance(c, Periodic) else _unfilled(c, problem)
                        for c in problem.conditions)
     return Unfilled(problem.domain, fields, residual, conditions, time=problem.time, free=problem.free,
-                    equations=problem.equations, regions=problem.regions, parameters=problem.parameters, hints=hints,
+                    equations=problem.equations, regions=problem.regions, parameters=problem.parameters,
+                    measurements=problem.measurements, hints=hints,
                     name=problem.name, origin=problem)
 
 
@@ -779,7 +836,7 @@ def _fixed(family: Problem, full: Callable[[Array], Array], stated: Mapping[str,
     reference = family.reference
     return Member(family.domain, family.fields, lambda x, q, dq: family.residual(full(x), q, dq),
                   tuple(condition(one) for one in family.conditions), family.gradients, family.time, family.free,
-                  family.equations, family.regions, (), point(family.mapping), hints, point(family.exact),
+                  family.equations, family.regions, (), point(family.mapping), (), hints, point(family.exact),
                   partial(reference, **stated) if callable(reference) else reference, family.name)
 
 

@@ -24,7 +24,7 @@ from hardpde.formulation import (
     rows_of,
 )
 from hardpde.networks import mlp
-from hardpde.penalties import condition_penalties, periodic_penalties
+from hardpde.penalties import condition_penalties, stated_penalties
 from hardpde.problem import Hints, Problem, without_gradients
 from hardpde.sampling import uniform
 
@@ -65,7 +65,7 @@ def soft(problem: Problem, init: Callable[[Array], Model], *, points: int, bound
     second = schema.dim if problem.order == 2 else 0
     scale = plain_scale(problem)
     penalties = (*condition_penalties(problem, boundary, initial, chunks),
-                 *periodic_penalties(problem, points, chunks, default=1.0, each=boundary))
+                 *stated_penalties(problem, points, chunks, default=1.0, each=boundary))
 
     def state(model: Model, batch: Batch) -> Array:
         inputs = batch.terms[0].inputs

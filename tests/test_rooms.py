@@ -29,6 +29,7 @@ MAY = {
     "devices": {"ansatz", "formulation"},
     "methods": CORE | SOLVING,
     "training": {"files"},
+    "inference": {"parameters"},
     "extension": {"files", "geometry", "networks", "training"},
     "problems": CORE | {"extension", "problem"},
     "fem": CORE | {"problem", "problems"},

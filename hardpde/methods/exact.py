@@ -26,7 +26,7 @@ from hardpde.formulation import (
 from hardpde.geometry.stacking import briefly
 from hardpde.inputs import standard_inputs
 from hardpde.networks import MLP, mlp
-from hardpde.penalties import Penalty, periodic_penalties
+from hardpde.penalties import Penalty, stated_penalties
 from hardpde.problem import Problem, without_gradients
 from hardpde.sampling import graded, uniform
 
@@ -63,7 +63,7 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
 
 def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inputs: Callable[[Array], Array], *,
              points: int, dtype: str, adaptive: bool, sampling: str, chunk: int | None, devices: int,
-             penalise: Callable[..., tuple[Penalty, ...]] = periodic_penalties) -> Formulation:
+             penalise: Callable[..., tuple[Penalty, ...]] = stated_penalties) -> Formulation:
     """The exact ansatz on any network: network(key, inputs, outputs) makes one, inputs(x) is what it is given.
 
     penalise(problem, points, chunks): what the loss asks for beside the equations.

@@ -12,7 +12,7 @@ from jax import Array
 from hardpde.ansatz import Batch, Paper, Term, combine, jets, laplacian_over
 from hardpde.formulation import WHOLE, Formulation, Part, cast, default_chunks, places_of, plain_scale, rows_of
 from hardpde.networks import MLP, mlp
-from hardpde.penalties import periodic_penalties
+from hardpde.penalties import stated_penalties
 from hardpde.problem import Problem
 from hardpde.sampling import uniform
 
@@ -56,7 +56,7 @@ def _formulation(problem: Problem, main: Sequence[int], sub: Sequence[int], poin
     chunks = default_chunks(points, chunk, 256, devices)
     points = max(1, round(points / chunks)) * chunks
     second = problem.schema.dim if problem.order == 2 else 0
-    penalties = periodic_penalties(problem, points, chunks, default=1.0)
+    penalties = stated_penalties(problem, points, chunks, default=1.0)
 
     def init(key: Array) -> list[MLP] | Hard:
         keys = jax.random.split(key, 1 + len(ansatz.subnetworks))

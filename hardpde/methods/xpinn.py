@@ -13,7 +13,7 @@ from hardpde.ansatz import Batch, laplacian_over
 from hardpde.blocks import Grid, face_points, group, live_faces
 from hardpde.formulation import WHOLE, Formulation, Part, cast, places_of, plain_scale, rows_of
 from hardpde.networks import MLP, mlp
-from hardpde.penalties import Penalty, condition_penalties, periodic_penalties, share
+from hardpde.penalties import Penalty, condition_penalties, share, stated_penalties
 from hardpde.problem import Problem
 from hardpde.sampling import anytime, uniform
 from hardpde.soft import coordinates, filled, make_grid, needed
@@ -51,7 +51,7 @@ def xpinn(problem: Problem, *, blocks: Sequence[int] = (), layers: Sequence[int]
     points = share(points, devices)
     sizes = [schema.point, *layers, schema.size]
     conditions = (*condition_penalties(problem, boundary, initial, devices),
-                  *periodic_penalties(problem, points, devices, default=1.0, each=boundary))
+                  *stated_penalties(problem, points, devices, default=1.0, each=boundary))
     faces = np.flatnonzero(live_faces(grid, problem.domain))
     each = share(interface / max(len(faces), 1), devices)
     joints = (_joint(problem, grid, faces, each),) if len(faces) else ()
