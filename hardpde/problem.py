@@ -172,6 +172,12 @@ class Problem:
         """The problem as its user stated it."""
         return self
 
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: what is stated, and the drawing of the domain."""
+        from hardpde.display import problem_html
+
+        return problem_html(self)
+
     def check_conditions(self) -> None:
         """Whether the conditions are linear and agree with each other, so that they can be built in."""
         with briefly():
