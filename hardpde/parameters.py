@@ -23,6 +23,9 @@ class Parameter:
     high: float
     place: int  # in a point, from its end: −1 is the last coordinate
 
+    def __str__(self) -> str:
+        return f"{self.name} from {self.low:g} to {self.high:g}"
+
     def __call__(self, x: Array) -> Array:
         """Its value at a point (c,)."""
         return x[self.place]

@@ -231,6 +231,12 @@ class Problem:
         """The problem as its user stated it."""
         return self
 
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: what is stated, and the drawing of the domain."""
+        from hardpde.display import problem_html
+
+        return problem_html(self)
+
     def check_conditions(self) -> None:
         """Whether the conditions are linear and agree with each other, so that they can be built in."""
         with briefly():
@@ -830,9 +836,10 @@ def _fixed(family: Problem, full: Callable[[Array], Array], stated: Mapping[str,
 
     stated_hints = {name: getattr(family.hints, name) for name in (
         "inputs", "outputs", "guess", "scale", "distances", "normals")}
-    hints = replace(family.hints, **{
+    changed: dict[str, Any] = {
         name: {key: point(one) for key, one in hint.items()} if isinstance(hint, Mapping) else point(hint)
-        for name, hint in stated_hints.items()})
+        for name, hint in stated_hints.items()}
+    hints = replace(family.hints, **changed)
     reference = family.reference
     return Member(family.domain, family.fields, lambda x, q, dq: family.residual(full(x), q, dq),
                   tuple(condition(one) for one in family.conditions), family.gradients, family.time, family.free,

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from hardpde.networks import count
 from hardpde.parameters import values
 from hardpde.presets import make_stages, preset, with_steps
 from hardpde.problem import Problem
-from hardpde.training import CHECKPOINT_SECONDS, Training, fit, fit_all
+from hardpde.tensorboard import check_tensorboard, event_writer
+from hardpde.training import CHECKPOINT_SECONDS, Training, fit, fit_all, history_so_far
 
 MOST_DENSE = 30_000  # weights for which a dense inverse Hessian is kept
 
@@ -98,6 +100,12 @@ class Solution:
             raise ValueError(f"there is no picture of '{component}'; there are {', '.join(found)}")
         return field_grid(*found[component], component)
 
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: losses, errors, why each stage ended, the first field."""
+        from hardpde.display import solution_html
+
+        return solution_html(self)
+
     def save(self, path: str | Path) -> None:
         """Write the weights: settings in the first line, then plain arrays. Loading never executes code."""
         header = {"hardpde": 1, "settings": self.settings, "fingerprint": fingerprint(self.problem)}
@@ -128,16 +136,19 @@ class Solution:
 def solve(problem: Problem, method: str = "exact", preset: str = "quick", seed: int = 0, *,
           options: dict[str, Any] | None = None, stages: list[dict[str, Any]] | None = None,
           steps: list[int] | None = None, schedule: str = "fair", devices: int = 1,
-          report: Callable[[dict], None] = lambda record: None) -> Solution:
+          report: Callable[[dict], None] = lambda record: None, tensorboard: str | Path | None = None) -> Solution:
     """Solve a problem as a preset says.
 
     `options` overrides settings of the method, e.g. {"width": 64}; `stages` replaces the preset's, e.g.
     [{"optimiser": "adam", "steps": 500}, {"optimiser": "levenberg_marquardt", "steps": 200, "redraw": 50}];
     `steps` changes the number of steps of each stage; `schedule` "as-published" keeps Adam's rate constant for the
-    paper's baselines, as in the code behind its tables; `devices` share the points evenly.
+    paper's baselines, as in the code behind its tables; `devices` share the points evenly; `tensorboard` is a folder
+    for event files with the curves of the training, which TensorBoard reads.
     """
+    if tensorboard is not None:
+        check_tensorboard()
     settings = make_settings(problem, method, preset, seed, options, steps, stages, schedule, devices)
-    return run(problem, settings, report=report)
+    return run(problem, settings, report=report, tensorboard=tensorboard)
 
 
 def make_settings(problem: Problem, method: str, preset_name: str, seed: int,
@@ -209,12 +220,22 @@ def _kind(name: str, default: Any, value: Any) -> str:
 
 def run(problem: Problem, settings: dict[str, Any], *, checkpoint: Path | None = None, resume: bool = False,
         report: Callable[[dict], None] = lambda record: None, every: float = CHECKPOINT_SECONDS,
-        formulation: Formulation | None = None) -> Solution:
-    """Train as the settings say; with a checkpoint, a killed run can be resumed."""
+        formulation: Formulation | None = None, tensorboard: str | Path | None = None) -> Solution:
+    """Train as the settings say; with a checkpoint, a killed run can be resumed, and its curves for TensorBoard too."""
     stages = make_stages(settings["stages"])
     formulation = formulation or make_formulation(problem, settings)
-    training = fit(spread(formulation), stages, jax.random.key(settings["seed"]), path=checkpoint, resume=resume,
-                   report=report, every=every)
+    with ExitStack() as stack:
+        told = [report]
+        if tensorboard is not None:
+            before = history_so_far(checkpoint) if resume and checkpoint is not None else []
+            told.insert(0, stack.enter_context(event_writer(tensorboard, before)))
+
+        def tell(record: dict) -> None:
+            for each in told:
+                each(record)
+
+        training = fit(spread(formulation), stages, jax.random.key(settings["seed"]), path=checkpoint, resume=resume,
+                       report=tell, every=every)
     return Solution(problem, formulation, settings, training)
 
 

@@ -164,8 +164,8 @@ def test_a_family_is_checked_as_a_whole():
         make(reference=hp.Reference(np.zeros((1, 2)), {"u": np.zeros(1)}))
     with pytest.raises(ValueError, match="disagree"):  # at a corner, for some values alone
         sides = ("left", "right", "bottom", "top")
-        make(domain=hp.Box((-1, -1), (1, 1), sides=dict(zip(sides, sides))), residual=lambda x, q, dq: hp.div(dq.p), conditions=[
-            hp.dirichlet(side, "u", H if side == "left" else 1.0) for side in sides])
+        make(domain=hp.Box((-1, -1), (1, 1), sides=dict(zip(sides, sides))), residual=lambda x, q, dq: hp.div(dq.p),
+             conditions=[hp.dirichlet(side, "u", H if side == "left" else 1.0) for side in sides])
 
 
 # ---------------------------------------------------------------- shapes that depend on parameters
