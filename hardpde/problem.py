@@ -825,14 +825,13 @@ class Member(Problem):
 def _fixed(family: Problem, full: Callable[[Array], Array], stated: Mapping[str, float]) -> Problem:
     """A member of a family: its functions of the point get the values of the parameters from `full`."""
 
-    def point(function: Callable | None) -> Callable | None:
-        return None if function is None else lambda x: function(full(x))
+    def point(function: Any) -> Any:
+        return (lambda x: function(full(x))) if callable(function) else function
 
     def condition(one: Condition | Periodic) -> Condition | Periodic:
         if isinstance(one, Periodic):
             return one
-        return replace(one, lhs=lambda q, x, n: one.lhs(q, full(x), n),
-                       rhs=point(one.rhs) if callable(one.rhs) else one.rhs)
+        return replace(one, lhs=lambda q, x, n: one.lhs(q, full(x), n), rhs=point(one.rhs))
 
     stated_hints = {name: getattr(family.hints, name) for name in (
         "inputs", "outputs", "guess", "scale", "distances", "normals")}
