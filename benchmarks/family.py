@@ -68,8 +68,9 @@ def main() -> None:
         truth, slow = elements(member, x, TRUTH)
         start = time.perf_counter()
         found = network(member)
-        rows.append({"at": member, "mae": float(np.abs(found - truth).mean()), "max": float(np.abs(found - truth).max()),
-                     "network_seconds": time.perf_counter() - start, "truth_seconds": slow})
+        seconds, off = time.perf_counter() - start, np.abs(found - truth)
+        rows.append({"at": member, "mae": float(off.mean()), "max": float(off.max()), "network_seconds": seconds,
+                     "truth_seconds": slow})
         truths.append(truth)
         print(f"{member} MAE {rows[-1]['mae']:.1e}", flush=True)
     mae = float(np.mean([row["mae"] for row in rows]))
@@ -79,7 +80,7 @@ def main() -> None:
         pairs = [(*elements(member, x, quality), truth) for member, truth in zip(members[: arguments.timed], truths)]
         qualities.append({**quality, "mae": float(np.mean([np.abs(found - truth).mean() for found, _, truth in pairs])),
                           "seconds": float(np.median([seconds for _, seconds, _ in pairs]))})
-        print(f"elements of order {quality['order']}: MAE {qualities[-1]['mae']:.1e} in {qualities[-1]['seconds']:.2f} s")
+        print("elements: order {order}, MAE {mae:.1e} in {seconds:.2f} s".format(**qualities[-1]), flush=True)
     rival = next((row for row in qualities if row["mae"] <= mae), None)
     saved = rival["seconds"] - answer if rival else None
     pays = metrics["seconds"] / saved if saved and saved > 0 else None

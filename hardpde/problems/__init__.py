@@ -11,5 +11,5 @@ from hardpde.problems.poisson import poisson
 from hardpde.problems.schroedinger import schroedinger
 
 PROBLEMS: dict[str, Callable[..., Problem]] = {
-    "battery-pack": battery_pack, "battery-pack-family": battery_pack_family, "airfoil": airfoil, "airfoil-printed": airfoil_printed,
-    "heat-ball": heat_ball, "poisson": poisson, "schroedinger": schroedinger}
+    "battery-pack": battery_pack, "battery-pack-family": battery_pack_family, "airfoil": airfoil,
+    "airfoil-printed": airfoil_printed, "heat-ball": heat_ball, "poisson": poisson, "schroedinger": schroedinger}
