@@ -30,9 +30,13 @@ from hardpde.geometry import (  # noqa: E402
     Interval,
     Polygon,
     Shape,
+    Solid,
     Spline,
     airfoil,
     read_airfoil,
+    read_mesh,
+    read_outline,
+    read_surface,
 )
 from hardpde.problem import Focus, Hints, Mirror, Problem  # noqa: E402
 from hardpde.reference import Reference  # noqa: E402
@@ -41,7 +45,7 @@ from hardpde.training import Stage  # noqa: E402
 
 __all__ = [
     "Ball", "Boundary", "Box", "Condition", "Focus", "Formulation", "Hints", "Inlay", "Interval", "Mirror", "Polygon",
-    "Problem", "Reference", "Shape", "Solution", "Spline", "Stage", "Surrogate", "airfoil", "compare", "curl",
+    "Problem", "Reference", "Shape", "Solid", "Solution", "Spline", "Stage", "Surrogate", "airfoil", "compare", "curl",
     "dirichlet", "div", "dt", "extend", "grad", "initial", "interface", "laplacian", "learned_distance", "neumann",
-    "periodic", "read_airfoil", "robin", "slip", "solve", "traction",
+    "periodic", "read_airfoil", "read_mesh", "read_outline", "read_surface", "robin", "slip", "solve", "traction",
 ]

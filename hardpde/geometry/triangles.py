@@ -1,0 +1,215 @@
+"""Triangles in space: closest points for JAX, and gaps between sets of triangles with NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .stacking import clamp
+
+CHUNK = 128  # triangles looked at together: with ten thousand points a chunk of distances takes 10 MB
+PAIRS = 2**18  # pairs that NumPy looks at together
+
+
+def barycentric(triangle: jax.Array, x: jax.Array) -> jax.Array:
+    """Weights (3,) of the corners of a triangle (3, 3), of sum 1, at the foot of x on its plane."""
+    u, v, w = triangle[1] - triangle[0], triangle[2] - triangle[0], x - triangle[0]
+    n = jnp.cross(u, v)
+    size = jnp.dot(n, n)
+    b, c = jnp.dot(jnp.cross(w, v), n) / size, jnp.dot(jnp.cross(u, w), n) / size
+    return jnp.stack([1 - b - c, b, c])
+
+
+def closest_feature(triangle: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The point (3,) of a triangle (3, 3) nearest to x, and what it lies on.
+
+    0: the inside; 1, 2, 3: the edges from corners 0, 1, 2 to the next; 4, 5, 6: the corners.
+    """
+    weights = barycentric(triangle, x)
+    start, edge = triangle, jnp.roll(triangle, -1, axis=0) - triangle
+    t = clamp(jnp.sum((x - start) * edge, axis=1) / jnp.sum(edge * edge, axis=1), 0.0, 1.0)
+    feet = start + t[:, None] * edge
+    k = jnp.argmin(jnp.sum((x - feet) ** 2, axis=1))
+    rim = jnp.where(t[k] <= 0, 4 + k, jnp.where(t[k] >= 1, 4 + (k + 1) % 3, 1 + k))
+    inside = jnp.all(weights >= 0)
+    within = triangle[0] + weights[1] * edge[0] - weights[2] * edge[2]
+    return jnp.where(inside, within, feet[k]), jnp.where(inside, 0, rim)
+
+
+def frames(triangles: Any) -> Any:
+    """For each of (t, 3, 3) what `_square` needs: the first corner, two axes along the triangle and one across it, then
+    its edges in these axes. NumPy arrays stay what they are."""
+    xp: Any = np if isinstance(triangles, np.ndarray) else jnp
+    a, u, v = triangles[:, 0], triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]
+    along = u / xp.linalg.norm(u, axis=1, keepdims=True)
+    across = xp.cross(u, v)
+    across = across / xp.linalg.norm(across, axis=1, keepdims=True)
+    other = xp.cross(across, along)
+    width, px, py = xp.sum(u * along, axis=1), xp.sum(v * along, axis=1), xp.sum(v * other, axis=1)
+    rest = [width]
+    for x, y in ((px - width, py), (px, py)):
+        length = xp.sqrt(x * x + y * y)
+        rest += [x / length, y / length, length]
+    return xp.concatenate([a, along, other, across, xp.stack(rest, axis=1)], axis=1)
+
+
+def _square(frame: jax.Array, x: jax.Array) -> jax.Array:
+    """Squared distance of x to the triangle of a frame (19,)."""
+    w = x - frame[:3]
+    p, q, h = jnp.dot(w, frame[3:6]), jnp.dot(w, frame[6:9]), jnp.dot(w, frame[9:12])
+    width, bx, by, b, cx, cy, c = frame[12:]
+    along, back = clamp(p, 0.0, width), p - width
+    s, t = clamp(back * bx + q * by, 0.0, b), clamp(p * cx + q * cy, 0.0, c)
+    rim = jnp.minimum((p - along) ** 2 + q**2, (back - s * bx) ** 2 + (q - s * by) ** 2)
+    rim = jnp.minimum(rim, (p - t * cx) ** 2 + (q - t * cy) ** 2)
+    inside = (q >= 0) & (bx * q - by * back >= 0) & (cy * p - cx * q >= 0)
+    return h**2 + jnp.where(inside, 0.0, rim)
+
+
+def nearest(frames: Any, x: jax.Array) -> jax.Array:
+    """Number of the triangle nearest to x, given their frames (t, 19), a chunk at a time; it has no derivatives."""
+    frames, x = lax.stop_gradient(jnp.asarray(frames)), lax.stop_gradient(x)
+    count = frames.shape[0]
+
+    def look(part: jax.Array) -> tuple[jax.Array, jax.Array]:
+        square = jax.vmap(_square, (0, None))(part, x)
+        k = jnp.argmin(square)
+        return square[k], k
+
+    if count <= CHUNK:
+        return look(frames)[1]
+    chunks = -(-count // CHUNK)
+    parts = frames[jnp.minimum(jnp.arange(chunks * CHUNK), count - 1)].reshape(chunks, CHUNK, -1)
+
+    def step(best: tuple, item: tuple) -> tuple:
+        number, part = item
+        square, k = look(part)
+        better = square < best[0]
+        return (jnp.where(better, square, best[0]), jnp.where(better, number * CHUNK + k, best[1])), None
+
+    start = (jnp.full((), jnp.inf, x.dtype), jnp.zeros((), int))
+    return jnp.minimum(lax.scan(step, start, (jnp.arange(chunks), parts))[0][1], count - 1)
+
+
+def spot(triangles: jax.Array, cumulated: jax.Array, u: jax.Array) -> jax.Array:
+    """The point at u (3,) in the unit cube, uniform by area; `cumulated` are the running sums of the areas."""
+    k = jnp.minimum(jnp.searchsorted(cumulated, u[0] * cumulated[-1], side="right"), len(cumulated) - 1)
+    a, b, c = jnp.asarray(triangles)[k]
+    root = jnp.sqrt(u[1])
+    return (1 - root) * a + root * (1 - u[2]) * b + root * u[2] * c
+
+
+def crosses(triangles: np.ndarray) -> np.ndarray:
+    """Normals (t, 3) of triangles (t, 3, 3), as long as twice their areas."""
+    return np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
+
+
+def corner_angles(triangles: np.ndarray) -> np.ndarray:
+    """Angles (t, 3) of triangles (t, 3, 3) at their corners."""
+    u, v = np.roll(triangles, -1, axis=1) - triangles, np.roll(triangles, -2, axis=1) - triangles
+    return np.arctan2(np.linalg.norm(np.cross(u, v), axis=2), np.sum(u * v, axis=2))
+
+
+def soup_gap(one: np.ndarray, two: np.ndarray) -> float:
+    """Distance between two sets of triangles, (n, 3, 3) and (m, 3, 3); 0 where they share a corner or cross."""
+    corners = [np.unique(t.reshape(-1, 3), axis=0) for t in (one, two)]
+    if len(np.unique(np.concatenate(corners), axis=0)) < len(corners[0]) + len(corners[1]):
+        return 0.0
+    edges = [_edges(one), _edges(two)]
+    if _pierces(edges[0], two) or _pierces(edges[1], one):
+        return 0.0
+    best = min(point_gaps(corners[0], two).min(), point_gaps(corners[1], one).min())
+    return float(min(best, _edge_gap(*edges, best)))
+
+
+def point_gaps(points: np.ndarray, triangles: np.ndarray) -> np.ndarray:
+    """Distances (n,) of points (n, 3) to the nearest of triangles (t, 3, 3)."""
+    found = np.full(len(points), np.inf)
+    step = max(1, PAIRS // len(triangles))
+    for k in range(0, len(points), step):
+        found[k : k + step] = _squares(points[k : k + step, None], triangles[None]).min(axis=1)
+    return np.sqrt(found)
+
+
+def _squares(x: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """Squared distances of points to triangles, broadcast: (…, 3) and (…, 3, 3) to (…)."""
+    a, u, v = t[..., 0, :], t[..., 1, :] - t[..., 0, :], t[..., 2, :] - t[..., 0, :]
+    w, n = x - a, np.cross(u, v)
+    size = np.sum(n * n, axis=-1)
+    b, c = np.sum(np.cross(w, v) * n, axis=-1) / size, np.sum(np.cross(u, w) * n, axis=-1) / size
+    best = np.where((b >= 0) & (c >= 0) & (b + c <= 1), np.sum(w * n, axis=-1) ** 2 / size, np.inf)
+    for k in range(3):
+        start = t[..., k, :]
+        edge = t[..., (k + 1) % 3, :] - start
+        s = np.clip(np.sum((x - start) * edge, axis=-1) / np.sum(edge * edge, axis=-1), 0, 1)
+        best = np.minimum(best, np.sum((x - start - s[..., None] * edge) ** 2, axis=-1))
+    return best
+
+
+def _edges(triangles: np.ndarray) -> np.ndarray:
+    """The edges (k, 2, 3) of triangles, each once."""
+    pairs = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])
+    turned = pairs[:, ::-1]
+    swap = np.array([tuple(b) < tuple(a) for a, b in pairs])[:, None, None]
+    return np.unique(np.where(swap, turned, pairs), axis=0)
+
+
+def _pierces(edges: np.ndarray, triangles: np.ndarray) -> bool:
+    """Whether an edge (k, 2, 3) passes through a triangle (t, 3, 3)."""
+    lo, hi = triangles.min((0, 1)), triangles.max((0, 1))
+    edges = edges[np.all((edges.max(1) >= lo) & (edges.min(1) <= hi), axis=1)]
+    step = max(1, PAIRS // len(triangles))
+    return any(passes(edges[k : k + step, None], triangles[None]).any() for k in range(0, len(edges), step))
+
+
+def passes(edge: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """Whether edges (…, 2, 3) pass through the inside of triangles (…, 3, 3), broadcast."""
+
+    def volume(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> np.ndarray:
+        return np.sum(np.cross(b - a, c - a) * (d - a), axis=-1)
+
+    p, q = edge[..., 0, :], edge[..., 1, :]
+    a, b, c = (t[..., k, :] for k in range(3))
+    sides = volume(a, b, c, p) * volume(a, b, c, q) < 0
+    around = np.stack([volume(p, q, *pair) for pair in ((a, b), (b, c), (c, a))])
+    return sides & (np.all(around > 0, axis=0) | np.all(around < 0, axis=0))
+
+
+def _edge_gap(one: np.ndarray, two: np.ndarray, best: float) -> float:
+    """Smallest distance of edges (n, 2, 3) to edges (m, 2, 3), if below `best`."""
+    lo, hi = two.min((0, 1)) - best, two.max((0, 1)) + best
+    one = one[np.all((one.max(1) >= lo) & (one.min(1) <= hi), axis=1)]
+    step = max(1, PAIRS // len(two))
+    for k in range(0, len(one), step):
+        best = min(best, float(_between(one[k : k + step, None], two[None]).min()))
+    return best
+
+
+def _between(one: np.ndarray, two: np.ndarray) -> np.ndarray:
+    """Distances between segments (…, 2, 3) where both feet lie inside them, infinite elsewhere."""
+    p, u = one[..., 0, :], one[..., 1, :] - one[..., 0, :]
+    q, v = two[..., 0, :], two[..., 1, :] - two[..., 0, :]
+    n, w = np.cross(u, v), q - p
+    size = np.sum(n * n, axis=-1)
+    skew = size > 1e-24 * np.sum(u * u, axis=-1) * np.sum(v * v, axis=-1)
+    size = np.where(skew, size, 1.0)
+    s, t = np.sum(np.cross(w, v) * n, axis=-1) / size, np.sum(np.cross(w, u) * n, axis=-1) / size
+    inside = skew & (s >= 0) & (s <= 1) & (t >= 0) & (t <= 1)
+    return np.where(inside, np.abs(np.sum(w * n, axis=-1)) / np.sqrt(size), np.inf)
+
+
+def soup_contacts(one: np.ndarray, two: np.ndarray, tol: float) -> np.ndarray:
+    """Points (k, 3) common to two sets of triangles: corners of either on the other, and points between these."""
+    corners = [np.unique(t.reshape(-1, 3), axis=0) for t in (one, two)]
+    both = [c[point_gaps(c, t) <= tol] for c, t in zip(corners, (two, one))]
+    points = np.unique(np.concatenate(both), axis=0)
+    if not 2 <= len(points) <= 64:
+        return points
+    i, j = np.triu_indices(len(points), 1)
+    middle = (points[i] + points[j]) / 2
+    on = (point_gaps(middle, one) <= tol) & (point_gaps(middle, two) <= tol)
+    return np.concatenate([points, middle[on]])
