@@ -47,7 +47,7 @@ def touching_points(piece_i: Piece, piece_j: Piece, shape: Shape) -> np.ndarray:
     if isinstance(piece_i.kind, Face) and isinstance(piece_j.kind, Face):
         points = _common_rectangle(piece_i, piece_j, TOUCH * shape.size)
     elif (soups := _whole_soups((piece_i, piece_j), shape)) is not None:
-        points = soup_contacts(*soups, TOUCH * shape.size)
+        points = soup_contacts(soups[0], soups[1], TOUCH * shape.size)
     else:
         points = numeric_gap(piece_i, piece_j, shape)[1]
     if not len(points):
@@ -104,17 +104,14 @@ def _soup_gaps(kind_a: Kind, a: np.ndarray, kind_b: Kind, b: np.ndarray) -> np.n
     """The same for spheres and pieces made of triangles."""
     if isinstance(kind_a, Sphere):
         return np.asarray(_soup_gaps(kind_b, b, kind_a, a)).T
-    soups, others = [kind_a.triangles(p) for p in a], [kind_b.triangles(q) for q in b]
-    if soups[0] is None or (others[0] is None and not isinstance(kind_b, Sphere)):
-        return np.nan
-    gaps = np.zeros((len(a), len(b)))
-    for (i, one), (j, two) in product(enumerate(soups), enumerate(others)):
-        if two is not None:
-            gaps[i, j] = gaps[j, i] if a is b and j <= i else soup_gap(one, two)
-            continue
-        centre, radius = b[j, :3], b[j, 3]
-        far = np.linalg.norm(one - centre, axis=-1).max()
-        gaps[i, j] = max(point_gaps(centre[None], one)[0] - radius, radius - far, 0.0)
+    gaps = np.full((len(a), len(b)), np.nan)
+    for (i, p), (j, q) in product(enumerate(a), enumerate(b)):
+        one, two = kind_a.triangles(p), kind_b.triangles(q)
+        if one is not None and isinstance(kind_b, Sphere):
+            far = np.linalg.norm(one - q[:3], axis=-1).max()
+            gaps[i, j] = max(point_gaps(q[None, :3], one)[0] - q[3], q[3] - far, 0.0)
+        elif one is not None and two is not None:
+            gaps[i, j] = gaps[j, i] if a is b and j < i else soup_gap(one, two)
     return gaps
 
 

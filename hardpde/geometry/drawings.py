@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ def _spline(entity: Any) -> np.ndarray:
     curve = entity.construction_tool()
     knots = np.unique(np.asarray(curve.knots(), float))
     count = max(2, math.ceil(CURVE / 2))
-    parameters = np.concatenate([np.linspace(a, b, count + 1)[:-1] for a, b in zip(knots, knots[1:])] + [knots[-1:]])
+    parameters = np.concatenate([np.linspace(a, b, count + 1)[:-1] for a, b in pairwise(knots)] + [knots[-1:]])
     return np.array([(v.x, v.y) for v in curve.points(parameters)])
 
 

@@ -132,8 +132,8 @@ class Patch(Content, Kind):
         across = jnp.cross(two, three)
         volume = jnp.dot(one, across)
         volume = jnp.where(jnp.abs(volume) > 1e-300, volume, 1.0)
-        steps = jnp.stack([jnp.dot(miss, across), jnp.dot(miss, jnp.cross(three, one)), jnp.dot(miss, jnp.cross(one, two))])
-        return state + steps / volume
+        steps = [jnp.dot(miss, part) for part in (across, jnp.cross(three, one), jnp.cross(one, two))]
+        return state + jnp.stack(steps) / volume
 
     def _foot(self, k: jax.Array, x: jax.Array) -> jax.Array:
         """(b, c, h) on the plane of triangle k, from the foot along its own normal on."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from .base import Shape
 from .reading import about, existing, need, parsing
-from .tracing import Ring, polygon_ring, shape_of
+from .tracing import polygon_ring, shape_of
 
 TAG = "gmsh:physical"
 
@@ -38,9 +38,11 @@ def read_mesh(path: str | Path, name: str = "boundary", smooth: bool = True, cor
                          f"physical groups")
     known = {tuple(sorted(line)): label for line, label in zip(lines.tolist(), labels)}
     with about(path):
-        rings = [Ring(points[loop, :2], tuple(known.get(tuple(sorted(e))) or name for e in zip(loop, [*loop[1:], loop[0]])),
-                      np.zeros(len(loop), bool), np.zeros(len(loop), bool)) for loop in _loops(edges, points)]
-        return shape_of([polygon_ring(r.points, r.names, smooth, corner_angle) for r in rings], path)
+        rings = []
+        for loop in _loops(edges, points):
+            names = [known.get(tuple(sorted(edge))) or name for edge in zip(loop, [*loop[1:], loop[0]])]
+            rings.append(polygon_ring(points[loop, :2], names, smooth, corner_angle))
+        return shape_of(rings, path)
 
 
 def read_gmsh(path: Path) -> Any:

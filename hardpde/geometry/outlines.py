@@ -114,7 +114,9 @@ class Loop(Outline):
         if not self.arcs or not all(isinstance(kind, Arc | Segment) for kind, _ in self.arcs):
             raise ValueError(f"the Loop {self.name!r} must be made of arcs and segments, at least one")
         if self.names is not None and len(self.names) != len(self.arcs):
-            raise ValueError(f"names must have one entry per piece of the Loop: {len(self.arcs)}, got {len(self.names)}")
+            raise ValueError(
+                f"names must have one entry per piece of the Loop: {len(self.arcs)}, got {len(self.names)}"
+            )
         ends = [_fine_points(p)[[0, -1]] for p in self.pieces]
         for (_, last), (first, _) in zip(ends, [*ends[1:], ends[0]]):
             if np.linalg.norm(last - first) > 1e-9 * self.size:

@@ -102,17 +102,18 @@ def segments(solid: Solid) -> tuple[Piece, ...]:
     units = normals / np.linalg.norm(normals, axis=1, keepdims=True)
     edges, _, owners, _ = matched(faces)
     one, two = owners.T
+    along = np.sum(units[one] * units[two], axis=1)
     # Off its neighbour's plane by less than a millionth of the size is flat: files often hold single precision.
     apart = [np.abs(np.einsum("eki,ei->ek", points[faces[i]] - points[edges[:, :1]], units[j])).max(axis=1)
              for i, j in ((one, two), (two, one))]
-    flat = (np.maximum(*apart) <= FLAT * solid.size) & (np.sum(units[one] * units[two], axis=1) > 0)
-    angle = np.arctan2(np.linalg.norm(np.cross(units[one], units[two]), axis=1), np.sum(units[one] * units[two], axis=1))
+    flat = (np.maximum(*apart) <= FLAT * solid.size) & (along > 0)
+    angle = np.arctan2(np.linalg.norm(np.cross(units[one], units[two]), axis=1), along)
     smooth = flat | (angle <= np.radians(solid.corner_angle))
     level, patch = joined(len(faces), owners[flat]), joined(len(faces), owners[smooth])
     if (inner := ~smooth & (patch[one] == patch[two])).any():
         a, b = points[edges[int(np.argmax(inner))]]
-        raise ValueError(f"the surface of {solid.name!r} has a sharp edge from {spell(a)} to {spell(b)} that ends inside "
-                         f"a smooth face; choose corner_angle above {np.degrees(angle[inner].max()) + 0.1:.1f} "
+        raise ValueError(f"the surface of {solid.name!r} has a sharp edge from {spell(a)} to {spell(b)} that ends "
+                         f"inside a smooth face; choose corner_angle above {np.degrees(angle[inner].max()) + 0.1:.1f} "
                          f"degrees, or refine the mesh there")
     names = np.array(solid.names)
     plates, pieces = [], []
@@ -141,10 +142,10 @@ def _vertex_normals(solid: Solid, mine: np.ndarray, normals: np.ndarray, units: 
     mean = mean / np.where(length > 0, length, 1.0)
     along = np.einsum("tki,ti->tk", mean[solid.faces[mine]], units[mine])
     if along.min() < TIP:
-        t, k = np.unravel_index(int(np.argmin(along)), along.shape)
-        raise ValueError(f"the surface of {solid.name!r} has a tip or a fold at "
-                         f"{spell(solid.points[solid.faces[mine[t], k]])}, where no normal fits; choose a smaller "
-                         f"corner_angle than {solid.corner_angle:g} degrees, or refine the mesh there")
+        tip = solid.faces[mine].ravel()[int(np.argmin(along))]
+        raise ValueError(f"the surface of {solid.name!r} has a tip or a fold at {spell(solid.points[tip])}, where no "
+                         f"normal fits; choose a smaller corner_angle than {solid.corner_angle:g} degrees, or refine "
+                         f"the mesh there")
     return mean
 
 

@@ -55,6 +55,8 @@ def read_surface(
 def _from_trimesh(path: Path) -> tuple[np.ndarray, np.ndarray, list[str | None]]:
     trimesh = need("trimesh", path)
     kind = path.suffix[1:].upper()
+    if kind == "STL":
+        _check_stl(path)
     with parsing(path, kind):
         mesh = trimesh.load_mesh(path, process=False)
         mesh = mesh.to_mesh() if hasattr(mesh, "to_mesh") else mesh
@@ -62,6 +64,19 @@ def _from_trimesh(path: Path) -> tuple[np.ndarray, np.ndarray, list[str | None]]
     if not len(faces):
         raise ValueError(f"{path.name} holds no triangles; write a surface of triangles as {kind}")
     return points, faces, [None] * len(faces)
+
+
+def _check_stl(path: Path) -> None:
+    """A binary file must be as long as it says, one of text must come to its end."""
+    raw = path.read_bytes()
+    if raw[:5] == b"solid" and b"facet" in raw[:2000]:
+        if b"endsolid" not in raw[-400:]:
+            raise ValueError(f"{path.name} is cut off: 'endsolid' is missing at its end; write the file again")
+        return
+    count = int.from_bytes(raw[80:84], "little") if len(raw) >= 84 else -1
+    if count < 0 or len(raw) < 84 + 50 * count:
+        raise ValueError(f"{path.name} is no STL file, or is cut off: it is {len(raw)} bytes long, and announces "
+                         f"{max(count, 0)} triangles; write the file again")
 
 
 def _from_gmsh(path: Path) -> tuple[np.ndarray, np.ndarray, list[str | None]]:
@@ -89,11 +104,12 @@ def _welded(points: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarr
     if not np.isfinite(points[faces]).all():
         raise ValueError("some coordinates are not finite numbers; write the file again")
     size = float(np.ptp(points[faces].reshape(-1, 3), axis=0).max())
-    _, first, number = np.unique(np.round(points / (1e-8 * size or 1.0)), axis=0, return_index=True, return_inverse=True)
+    grid = np.round(points / (1e-8 * size or 1.0))
+    _, first, number = np.unique(grid, axis=0, return_index=True, return_inverse=True)
     faces = number.ravel()[faces]
     if (same := (faces == np.roll(faces, 1, axis=1)).any(axis=1)).any():
-        raise ValueError(f"{same.sum()} triangles have no area, the first at "
-                         f"{spell(points[first[faces[int(np.argmax(same)), 0]]])}; remove them and close the mesh again")
+        where = spell(points[first[faces[int(np.argmax(same)), 0]]])
+        raise ValueError(f"{same.sum()} triangles have no area, the first at {where}; remove them from the mesh")
     return points[first], faces
 
 

@@ -76,10 +76,9 @@ def shape_of(rings: Sequence[Ring], path: Path) -> Shape:
     plain = [shapely.Polygon(ring.points) for ring in rings]
     for ring, polygon in zip(rings, plain):
         if not polygon.is_valid:
-            words = shapely.is_valid_reason(polygon)
-            where = "(" + words.partition("[")[2].rstrip("]").replace(" ", ", ") + ")"
-            raise ValueError(f"the outline '{ring.name}' crosses or touches itself at {where}; draw it as a simple closed "
-                             f"curve")
+            where = shapely.is_valid_reason(polygon).partition("[")[2].rstrip("]").replace(" ", ", ")
+            raise ValueError(f"the outline '{ring.name}' crosses or touches itself at ({where}); draw it as a simple "
+                             f"closed curve")
     tree = shapely.STRtree([p.exterior for p in plain])
     for i, j in tree.query([p.exterior for p in plain], predicate="intersects").T:
         if i < j:
@@ -128,7 +127,7 @@ def _run(ring: Ring, i: int, j: int) -> tuple[Kind, tuple[float, ...]]:
     """The piece from point i to point j, counted on beyond the end of the ring."""
     n = len(ring.points)
     points = ring.points[np.arange(i, j + 1) % n]
-    if not ring.curved[i % n] or len(points) == 2 and ring.corner[i % n] and ring.corner[j % n]:
+    if not ring.curved[i % n] or (len(points) == 2 and ring.corner[i % n] and ring.corner[j % n]):
         return Segment(), floats(points[[0, -1]])
     knots = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1)))
     ends = tuple("not-a-knot" if ring.corner[k % n] else (1, _tangent(ring, k % n)) for k in (i, j))
@@ -166,7 +165,7 @@ def chain(strands: Sequence[Strand], corner_angle: float) -> list[Ring]:
         bad = (degree == 1) if count == 1 else (degree > 2)
         if bad.any():
             k = int(np.argmax(bad[node]))
-            x, y = ends[k]
+            x, y = ends[k] + 0.0
             raise ValueError(f"the outline '{strands[k // 2].name}' {what} at ({x:.6g}, {y:.6g}); {remedy}")
     return [_ring(_walk(strands, node, left), corner_angle) for left in _starts(node)]
 

@@ -119,11 +119,11 @@ def soup_gap(one: np.ndarray, two: np.ndarray) -> float:
     corners = [np.unique(t.reshape(-1, 3), axis=0) for t in (one, two)]
     if len(np.unique(np.concatenate(corners), axis=0)) < len(corners[0]) + len(corners[1]):
         return 0.0
-    edges = [_edges(one), _edges(two)]
-    if _pierces(edges[0], two) or _pierces(edges[1], one):
+    mine, theirs = _edges(one), _edges(two)
+    if _pierces(mine, two) or _pierces(theirs, one):
         return 0.0
     best = min(point_gaps(corners[0], two).min(), point_gaps(corners[1], one).min())
-    return float(min(best, _edge_gap(*edges, best)))
+    return float(min(best, _edge_gap(mine, theirs, best)))
 
 
 def point_gaps(points: np.ndarray, triangles: np.ndarray) -> np.ndarray:
