@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from scipy.spatial import cKDTree
 
 from .stacking import clamp
 
@@ -117,13 +119,40 @@ def corner_angles(triangles: np.ndarray) -> np.ndarray:
 def soup_gap(one: np.ndarray, two: np.ndarray) -> float:
     """Distance between two sets of triangles, (n, 3, 3) and (m, 3, 3); 0 where they share a corner or cross."""
     corners = [np.unique(t.reshape(-1, 3), axis=0) for t in (one, two)]
-    if len(np.unique(np.concatenate(corners), axis=0)) < len(corners[0]) + len(corners[1]):
+    best = float(cKDTree(corners[0]).query(corners[1])[0].min())
+    if best == 0:
         return 0.0
     mine, theirs = _edges(one), _edges(two)
-    if _pierces(mine, two) or _pierces(theirs, one):
-        return 0.0
-    best = min(point_gaps(corners[0], two).min(), point_gaps(corners[1], one).min())
-    return float(min(best, _edge_gap(mine, theirs, best)))
+    for edges, triangles in ((mine, two), (theirs, one)):
+        if any(passes(edges[i], triangles[j]).any() for i, j in _close(edges, triangles, 0.0)):
+            return 0.0
+    # No corner, edge or triangle farther apart than two corners can matter.
+    for points, triangles in ((corners[0], two), (corners[1], one)):
+        for i, j in _close(points[:, None], triangles, best):
+            best = min(best, float(np.sqrt(_squares(points[i], triangles[j]).min())))
+    for i, j in _close(mine, theirs, best):
+        best = min(best, float(_between(mine[i], theirs[j]).min()))
+    return best
+
+
+def _close(one: np.ndarray, two: np.ndarray, gap: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Pairs of things, given by their corners (n, k, 3) and (m, l, 3), that may be within a gap; some at a time."""
+    (centres, radius), (others, size) = (_ball(x) for x in (one, two))
+    found = cKDTree(others).query_ball_point(centres, gap + radius.max() + size.max() + 1e-12 * np.ptp(others))
+    counts = np.array([len(f) for f in found])
+    if not counts.any():
+        return
+    i, j = np.repeat(np.arange(len(found)), counts), np.concatenate([np.asarray(f, int) for f in found])
+    near = np.linalg.norm(centres[i] - others[j], axis=1) <= (gap + radius[i] + size[j]) * (1 + 1e-9)
+    i, j = i[near], j[near]
+    for k in range(0, len(i), PAIRS):
+        yield i[k : k + PAIRS], j[k : k + PAIRS]
+
+
+def _ball(corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Centres (n, 3) and radii (n,) of balls around things with corners (n, k, 3)."""
+    centres = corners.mean(axis=1)
+    return centres, np.linalg.norm(corners - centres[:, None], axis=2).max(axis=1)
 
 
 def point_gaps(points: np.ndarray, triangles: np.ndarray) -> np.ndarray:
@@ -158,14 +187,6 @@ def _edges(triangles: np.ndarray) -> np.ndarray:
     return np.unique(np.where(swap, turned, pairs), axis=0)
 
 
-def _pierces(edges: np.ndarray, triangles: np.ndarray) -> bool:
-    """Whether an edge (k, 2, 3) passes through a triangle (t, 3, 3)."""
-    lo, hi = triangles.min((0, 1)), triangles.max((0, 1))
-    edges = edges[np.all((edges.max(1) >= lo) & (edges.min(1) <= hi), axis=1)]
-    step = max(1, PAIRS // len(triangles))
-    return any(passes(edges[k : k + step, None], triangles[None]).any() for k in range(0, len(edges), step))
-
-
 def passes(edge: np.ndarray, t: np.ndarray) -> np.ndarray:
     """Whether edges (…, 2, 3) pass through the inside of triangles (…, 3, 3), broadcast."""
 
@@ -177,16 +198,6 @@ def passes(edge: np.ndarray, t: np.ndarray) -> np.ndarray:
     sides = volume(a, b, c, p) * volume(a, b, c, q) < 0
     around = np.stack([volume(p, q, *pair) for pair in ((a, b), (b, c), (c, a))])
     return sides & (np.all(around > 0, axis=0) | np.all(around < 0, axis=0))
-
-
-def _edge_gap(one: np.ndarray, two: np.ndarray, best: float) -> float:
-    """Smallest distance of edges (n, 2, 3) to edges (m, 2, 3), if below `best`."""
-    lo, hi = two.min((0, 1)) - best, two.max((0, 1)) + best
-    one = one[np.all((one.max(1) >= lo) & (one.min(1) <= hi), axis=1)]
-    step = max(1, PAIRS // len(two))
-    for k in range(0, len(one), step):
-        best = min(best, float(_between(one[k : k + step, None], two[None]).min()))
-    return best
 
 
 def _between(one: np.ndarray, two: np.ndarray) -> np.ndarray:
@@ -205,11 +216,17 @@ def _between(one: np.ndarray, two: np.ndarray) -> np.ndarray:
 def soup_contacts(one: np.ndarray, two: np.ndarray, tol: float) -> np.ndarray:
     """Points (k, 3) common to two sets of triangles: corners of either on the other, and points between these."""
     corners = [np.unique(t.reshape(-1, 3), axis=0) for t in (one, two)]
-    both = [c[point_gaps(c, t) <= tol] for c, t in zip(corners, (two, one))]
-    points = np.unique(np.concatenate(both), axis=0)
+    points = np.unique(np.concatenate([_on(c, t, tol) for c, t in zip(corners, (two, one))]), axis=0)
     if not 2 <= len(points) <= 64:
         return points
     i, j = np.triu_indices(len(points), 1)
-    middle = (points[i] + points[j]) / 2
-    on = (point_gaps(middle, one) <= tol) & (point_gaps(middle, two) <= tol)
-    return np.concatenate([points, middle[on]])
+    return np.concatenate([points, _on(_on((points[i] + points[j]) / 2, one, tol), two, tol)])
+
+
+def _on(points: np.ndarray, triangles: np.ndarray, tol: float) -> np.ndarray:
+    """Those of points (n, 3) that lie on some triangle."""
+    on = np.zeros(len(points), bool)
+    if len(points):
+        for i, j in _close(points[:, None], triangles, tol):
+            on[i[_squares(points[i], triangles[j]) <= tol**2]] = True
+    return points[on]
