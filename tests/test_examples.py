@@ -31,6 +31,8 @@ BOUNDS = {
     "burgers": 0.01,  # 9e-4
     "reaction_3d": 0.02,  # 2e-3
     "thousand_holes": 0.1,  # with 36 holes
+    "bracket_stl": 0.005,  # 1.4e-4
+    "gasket_svg": 0.03,  # 8e-4
 }
 OPTIONS = {"thousand_holes": {"holes": 36}}  # where `problem` is a function
 

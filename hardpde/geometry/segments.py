@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .facets import Solid
 
 FLAT = 1e-6  # of the size: a face lies in the plane of its neighbour
+FEW = 64  # triangles: up to here all plates of a solid are filled up to one number
 TIP = 0.5  # cosine of the widest angle between a face and the normals of its smooth patch
 
 
@@ -126,7 +127,10 @@ def segments(solid: Solid) -> tuple[Piece, ...]:
         else:
             mean = _vertex_normals(solid, mine, normals, units)
             pieces += [_patch(points, mean, faces[part], name) for name, part in parts]
-    return (*[_plate(*plate) for plate in plates], *pieces)
+    counts = [1 << (len(triangles) - 1).bit_length() for _, _, triangles in plates]
+    if max(counts, default=0) <= FEW:
+        counts = [max(counts, default=0)] * len(counts)  # one kind is compiled sooner than several
+    return (*[_plate(*plate, count) for plate, count in zip(plates, counts)], *pieces)
 
 
 def _vertex_normals(solid: Solid, mine: np.ndarray, normals: np.ndarray, units: np.ndarray) -> np.ndarray:
@@ -154,9 +158,8 @@ def _patch(points: np.ndarray, normals: np.ndarray, faces: np.ndarray, name: str
     return Piece(Patch(points[used], normals[used], local.reshape(-1, 3)), (), name)
 
 
-def _plate(name: str, normal: np.ndarray, triangles: np.ndarray) -> Piece:
-    """Filled up to a power of two, so that plates stack."""
-    count = 1 << (len(triangles) - 1).bit_length()
+def _plate(name: str, normal: np.ndarray, triangles: np.ndarray, count: int) -> Piece:
+    """Filled up to so many triangles, so that plates stack."""
     sums = np.cumsum(np.linalg.norm(crosses(triangles), axis=1) / 2)
     fill = count - len(triangles)
     params = (floats(normal), floats(np.pad(sums, (0, fill), mode="edge")),

@@ -74,8 +74,9 @@ def _square(frame: jax.Array, x: jax.Array) -> jax.Array:
 
 def nearest(frames: Any, x: jax.Array) -> jax.Array:
     """Number of the triangle nearest to x, given their frames (t, 19), a chunk at a time; it has no derivatives."""
-    frames, x = lax.stop_gradient(jnp.asarray(frames)), lax.stop_gradient(x)
-    count = frames.shape[0]
+    x, count = lax.stop_gradient(x), len(frames)
+    if not isinstance(frames, np.ndarray):
+        frames = lax.stop_gradient(frames)
 
     def look(part: jax.Array) -> tuple[jax.Array, jax.Array]:
         square = jax.vmap(_square, (0, None))(part, x)
@@ -83,9 +84,10 @@ def nearest(frames: Any, x: jax.Array) -> jax.Array:
         return square[k], k
 
     if count <= CHUNK:
-        return look(frames)[1]
+        return look(jnp.asarray(frames))[1]
     chunks = -(-count // CHUNK)
-    parts = frames[jnp.minimum(jnp.arange(chunks * CHUNK), count - 1)].reshape(chunks, CHUNK, -1)
+    # NumPy arrays are cut here: as constants of a compiled function they would be cut anew at every compilation.
+    parts = frames[np.minimum(np.arange(chunks * CHUNK), count - 1)].reshape(chunks, CHUNK, -1)
 
     def step(best: tuple, item: tuple) -> tuple:
         number, part = item
@@ -94,7 +96,7 @@ def nearest(frames: Any, x: jax.Array) -> jax.Array:
         return (jnp.where(better, square, best[0]), jnp.where(better, number * CHUNK + k, best[1])), None
 
     start = (jnp.full((), jnp.inf, x.dtype), jnp.zeros((), int))
-    return jnp.minimum(lax.scan(step, start, (jnp.arange(chunks), parts))[0][1], count - 1)
+    return jnp.minimum(lax.scan(step, start, (jnp.arange(chunks), jnp.asarray(parts)))[0][1], count - 1)
 
 
 def spot(triangles: jax.Array, cumulated: jax.Array, u: jax.Array) -> jax.Array:
