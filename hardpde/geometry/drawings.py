@@ -12,10 +12,10 @@ import numpy as np
 
 from .base import Shape
 from .reading import about, existing, need, parsing
-from .tracing import Strand, chain, shape_of
+from .tracing import Strand, chain, shape_of, turning
 
 STEP = 4.0  # degrees between the points of an arc
-CURVE = 24  # points along a Bézier curve, and between the control points of a spline
+MOST = 256  # points along a Bézier curve, or between two knots of a spline
 
 _LABEL = "{http://www.inkscape.org/namespaces/inkscape}label"
 
@@ -43,9 +43,14 @@ def read_outline(path: str | Path, name: str = "outline", corner_angle: float = 
         return shape_of(chain(strands, corner_angle), path)
 
 
-def _along(function: Callable[[np.ndarray], Any], count: int) -> np.ndarray:
-    """Points (count + 1, 2) of a curve at parameters from 0 to 1."""
-    return np.array([tuple(function(t))[:2] for t in np.linspace(0, 1, count + 1)], float)
+def _along(function: Callable[[Any], Any], spans: np.ndarray, count: int = 8) -> np.ndarray:
+    """Points (k, 2) of a curve, so many in each span of its parameter, and more until it turns little at each."""
+    while True:
+        parts = [np.linspace(a, b, count + 1)[:-1] for a, b in pairwise(spans)]
+        points = np.array([tuple(function(float(t)))[:2] for t in np.append(np.concatenate(parts), spans[-1])], float)
+        if count >= MOST or np.abs(turning(points)[1:-1]).max() < 2 * STEP:
+            return points
+        count *= 2
 
 
 def _count(sweep: float) -> int:
@@ -98,10 +103,7 @@ def _ellipse(entity: Any) -> np.ndarray:
 
 def _spline(entity: Any) -> np.ndarray:
     curve = entity.construction_tool()
-    knots = np.unique(np.asarray(curve.knots(), float))
-    count = max(2, math.ceil(CURVE / 2))
-    parameters = np.concatenate([np.linspace(a, b, count + 1)[:-1] for a, b in pairwise(knots)] + [knots[-1:]])
-    return np.array([(v.x, v.y) for v in curve.points(parameters)])
+    return _along(curve.point, np.unique(np.asarray(curve.knots(), float)))
 
 
 _PLOT: dict[str, Callable[[Any], np.ndarray]] = {
@@ -139,8 +141,8 @@ def _subpath(svg: Any, path: Any, name: str) -> Iterable[Strand]:
         if isinstance(segment, svg.Line | svg.Close):
             points = np.array([tuple(segment.start), tuple(segment.end)], float)
         elif isinstance(segment, svg.Arc):
-            points = _along(segment.point, _count(math.degrees(segment.sweep)))
+            points = _along(segment.point, np.array([0.0, 1.0]), _count(math.degrees(segment.sweep)))
         else:
-            points = _along(segment.point, CURVE)
+            points = _along(segment.point, np.array([0.0, 1.0]))
         if np.ptp(points, axis=0).max() > 0:
             yield Strand(points * [1.0, -1.0], name, not isinstance(segment, svg.Line | svg.Close))

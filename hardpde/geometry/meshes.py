@@ -49,7 +49,12 @@ def read_gmsh(path: Path) -> Any:
     """The mesh of a gmsh file."""
     gmsh = need("meshio.gmsh", path)
     with parsing(path, "a gmsh mesh"):
-        mesh = gmsh.read(str(path))
+        try:
+            mesh = gmsh.read(str(path))
+        except ValueError as error:
+            if "Incompatible cell data" not in str(error):
+                raise
+            raise ValueError("in format 4 all elements must be in physical groups, or none; save format 2.2") from None
         if not len(mesh.points):
             raise ValueError("no points")
         if not np.isfinite(mesh.points).all():
