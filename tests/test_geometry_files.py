@@ -324,14 +324,16 @@ def test_a_dxf_drawing(tmp_path):
     space.add_text("not part of it")
     document.saveas(tmp_path / "a.dxf")
     shape = hp.read_outline(tmp_path / "a.dxf")
-    kinds = {name: [type(p.kind).__name__ for p in b.pieces] for name, b in shape.boundaries.items()}
-    spline = kinds.pop("spline")
-    assert kinds == {"wall": ["Segment", "Segment", "Arc", "Segment"], "inlet": ["Segment"], "hole": ["Sphere"],
-                     "outline": ["Arc"], "round": ["Sphere"]} and spline == ["Arc"]
-    assert shape.boundaries["hole"].pieces[0].params == pytest.approx((1, 1, 0.25), abs=1e-12)
-    assert shape.boundaries["round"].pieces[0].params == pytest.approx((0.35, 0.2, 0.15), abs=1e-9)
-    rest = shape.measure + sum(h.measure for h in shape.holes if h.name == "spline")
-    assert rest == pytest.approx(5 + math.pi * (1 / 4 - 1 / 16 - 0.045 - 0.15**2), abs=1e-6)
+    pieces = {}
+    for piece in (piece for leaf in shape.leaves for piece in leaf.pieces):
+        pieces.setdefault(piece.name, []).append(piece)
+    kinds = {name: sorted(type(p.kind).__name__ for p in members) for name, members in pieces.items()}
+    assert kinds == {"wall": ["Arc", "Segment", "Segment", "Segment"], "inlet": ["Segment"], "hole": ["Sphere"],
+                     "outline": ["Arc"], "round": ["Sphere"], "spline": ["Arc"]}
+    assert pieces["hole"][0].params == pytest.approx((1, 1, 0.25), abs=1e-12)
+    assert pieces["round"][0].params == pytest.approx((0.35, 0.2, 0.15), abs=1e-9)
+    rest = shape.base.measure - sum(hole.measure for hole in shape.holes if hole.name != "spline")
+    assert len(shape.holes) == 4 and rest == pytest.approx(5 + math.pi * (1 / 4 - 1 / 16 - 0.045 - 0.15**2), abs=1e-6)
 
 
 def plate_mesh(a, b, n=40):
