@@ -8,7 +8,7 @@ setup: .venv/.ready
 
 .venv/.ready: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fem,viz,tensorboard,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fem,geometry,viz,tensorboard,dev]'
 	touch $@
 
 demo: setup

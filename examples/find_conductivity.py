@@ -32,7 +32,6 @@ domain = hp.Box((0, 0), (1, 1), name="sides") - hp.Ball((0.5, 0.5), 0.15, name="
 
 
 def measured(n=2000, noise=0.01):
-    """Points and temperatures with noise."""
     x = np.asarray(domain.sample(jax.random.key(5), n))
     true = np.asarray(jax.vmap(u)(x))
     return x, true + noise * np.abs(true).max() * np.random.default_rng(0).normal(size=n)

@@ -30,11 +30,15 @@ from hardpde.geometry import (  # noqa: E402
     Interval,
     Polygon,
     Shape,
+    Solid,
     Spline,
     airfoil,
     moving,
     moving_all,
     read_airfoil,
+    read_mesh,
+    read_outline,
+    read_surface,
 )
 from hardpde.inference import Estimate, infer  # noqa: E402
 from hardpde.parameters import Parameter, parameters  # noqa: E402
@@ -45,8 +49,8 @@ from hardpde.training import Stage  # noqa: E402
 
 __all__ = [
     "Ball", "Boundary", "Box", "Condition", "Estimate", "Focus", "Formulation", "Hints", "Inlay", "Interval",
-    "Measurement", "Mirror", "Parameter", "Polygon", "Problem", "Reference", "Shape", "Solution", "Spline", "Stage",
-    "Surrogate", "airfoil", "compare", "curl", "dirichlet", "div", "dt", "extend", "grad", "infer", "initial",
-    "interface", "laplacian", "learned_distance", "moving", "moving_all", "neumann", "parameters", "periodic",
-    "read_airfoil", "robin", "slip", "solve", "traction",
+    "Measurement", "Mirror", "Parameter", "Polygon", "Problem", "Reference", "Shape", "Solid", "Solution", "Spline",
+    "Stage", "Surrogate", "airfoil", "compare", "curl", "dirichlet", "div", "dt", "extend", "grad", "infer",
+    "initial", "interface", "laplacian", "learned_distance", "moving", "moving_all", "neumann", "parameters",
+    "periodic", "read_airfoil", "read_mesh", "read_outline", "read_surface", "robin", "slip", "solve", "traction",
 ]

@@ -33,6 +33,8 @@ BOUNDS = {
     "thousand_holes": 0.1,  # with 36 holes
     "find_cooling": 0.05,
     "find_conductivity": 0.05,
+    "bracket_stl": 0.005,  # 1.4e-4
+    "gasket_svg": 0.03,  # 8e-4
 }
 # Where equations are wishes, which the solution meets in part: those that hold.
 EQUATIONS = {"find_conductivity": [0, 1, 2, 7, 8]}

@@ -57,6 +57,10 @@ class Kind(ABC):
             raise ValueError(f"curvature is a number for plane boundaries only, and this one is in {self.dim}-D")
         return jnp.zeros(())
 
+    def triangles(self, p: tuple[float, ...] | np.ndarray) -> np.ndarray | None:
+        """The triangles (t, 3, 3) that a piece in 3-D is made of; None if it is curved or in another dimension."""
+        return None
+
     def sample(self, p: jax.Array, key: jax.Array, n: int) -> jax.Array:
         """n points (n, d), uniform by measure."""
         return jax.vmap(self.place, (None, 0))(jnp.asarray(p), jax.random.uniform(key, (n, self.dim)))
