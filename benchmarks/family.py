@@ -99,13 +99,14 @@ def main() -> None:
     for what, seconds in (("fields", answer), ("100 places", probe)):
         saved = rival["seconds"] - seconds if rival else 0.0
         pays[what] = metrics["seconds"] / saved if saved > 0 else None
-    result = {"members": rows, "mae": mae, "worst_mae": max(row["mae"] for row in rows), "answer_seconds": answer, "probe_seconds": probe,
+    result = {"members": rows, "mae": mae, "worst_mae": max(row["mae"] for row in rows),
+              "answer_seconds": answer, "probe_seconds": probe,
               "nodes": len(x), "times": len(TIMES), "training_seconds": metrics["seconds"], "qualities": qualities,
               "rival": rival, "solves_after_which_it_pays": pays, "training": {
                   "settings": about["settings"], "provenance": about["provenance"],
                   "boundary_violation": metrics["boundary_violation"]}, **provenance()}
-    print(f"mean MAE {mae:.1e}; all nodes and times take {1e3 * answer:.0f} ms, 100 places {1e3 * probe:.1f} ms; trained "
-          f"in {metrics['seconds']:.0f} s")
+    print(f"mean MAE {mae:.1e}; all nodes and times take {1e3 * answer:.0f} ms, 100 places {1e3 * probe:.1f} ms; "
+          f"trained in {metrics['seconds']:.0f} s")
     for what, solves in pays.items():
         print(f"where {what} are asked for, " + (f"it pays after {solves:.0f} solves of {rival['seconds']:.2f} s"
                                                  if solves and rival else "finite elements are quicker"))
