@@ -1,19 +1,22 @@
 """What the site gets beside the pages in this folder (hooks of MkDocs):
 
 - files of the repository that pages link to, as ../results/x.json or ../hardpde/y.py, so that the site stands alone;
-- the gallery of examples, between <!-- gallery --> markers, from the first lines of examples/*.py;
-- the public names, between <!-- api GROUP --> markers, with their signatures and docstrings.
+- the gallery of examples, for <!-- gallery -->, from the first lines of examples/*.py, and for <!-- examples WORD … -->
+  those whose names or first lines have one of the words;
+- the public names, for <!-- api NAME … -->, with their signatures and docstrings.
 """
 
 import ast
 import inspect
 import re
+import textwrap
 from pathlib import Path
 
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\((\.\./[^)#\s]+)(#[^)]*)?\)")
+API = re.compile(r"<!-- api ([\w ]+) -->")
 SOURCE = {".py": "python", ".json": "json", ".toml": "toml", ".dat": "text"}
 HIDDEN = "---\nsearch:\n  exclude: true\n---\n\n"
 
@@ -69,7 +72,8 @@ def on_page_markdown(text, page, config, files):
         return text
     text = LINK.sub(lambda found: f"]({name_in_site(Path(found[1].removeprefix('../')))}{found[2] or ''})", text)
     text = text.replace("<!-- gallery -->", gallery())
-    return re.sub(r"<!-- api ([\w ]+) -->", lambda found: "\n".join(map(entry, found[1].split())), text)
+    text = re.sub(r"<!-- examples ([\w -]+) -->", lambda found: about(found[1].split()), text)
+    return API.sub(lambda found: "\n".join(map(entry, names_of(found[1], text))), text)
 
 
 # ---------------------------------------------------------------- the gallery
@@ -80,22 +84,40 @@ def examples() -> dict[str, tuple[str, str]]:
     found = {}
     for path in sorted((ROOT / "examples").glob("*.py")):
         title, _, rest = (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")
-        found[path.stem] = title, re.split(r"\n\n(?=\S)", rest.strip("\n"))[0]
+        found[path.stem] = title, textwrap.dedent(re.split(r"\n\n(?=\S)", rest.strip("\n"))[0])
     return found
 
 
 def gallery() -> str:
-    """Every example: name, sentence, picture where there is one, equations."""
-    parts = []
-    for name, (title, equations) in examples().items():
+    """Every example: a table of names and sentences, then the equations of each and a picture where there is one."""
+    found = examples()
+    rows = [f"| [{name}](#{name}) | {title} |" for name, (title, _) in found.items()]
+    parts = ["\n".join(["| example | what it shows |", "|---|---|", *rows])]
+    for name, (title, equations) in found.items():
         picture = f"images/examples/{name}.png"
         parts += [f"### {name}", f"{title} [Source](files/examples/{name}.py.md)", f"```\n{equations}\n```"]
         if (ROOT / "docs" / picture).exists():
-            parts.append(f"![{name}: known solution, prediction and error]({picture})")
+            parts.append(f'![{name}: the domain with its named boundaries]({picture}){{ width="400" }}')
     return "\n\n".join(parts)
 
 
+def about(words: list[str]) -> str:
+    """The examples that mention one of the words, as links."""
+    found = [f"[`{name}`](#{name})" for name, (title, _) in examples().items()
+             if any(word in f"{name} {title}".lower() for word in words)]
+    return ", ".join(found) or "none yet"
+
+
 # ---------------------------------------------------------------- the public names
+
+
+def names_of(group: str, page: str) -> list[str]:
+    """The names of a group; of the group REST, all public names that no other group has."""
+    import hardpde
+
+    if group != "REST":
+        return group.split()
+    return sorted(set(hardpde.__all__) - set(" ".join(API.findall(page)).split()))
 
 
 def entry(name: str) -> str:
@@ -116,17 +138,14 @@ def signature(name: str, thing) -> str:
         found = inspect.signature(thing)
     except ValueError:
         return name
-    text = f"{name}{found}" if not inspect.isclass(thing) else f"{name}{found.replace(return_annotation=found.empty)}"
-    text = tidy(text)
-    if len(text) <= 100:
-        return text
-    parts = ",\n    ".join(tidy(str(part)) for part in found.parameters.values())
-    marks = [k for k, part in enumerate(found.parameters.values()) if part.kind is part.KEYWORD_ONLY]
-    if marks:
-        listed = [tidy(str(part)) for part in found.parameters.values()]
-        parts = ",\n    ".join([*listed[: marks[0]], "*", *listed[marks[0] :]])
-    back = "" if inspect.isclass(thing) or found.return_annotation is found.empty else text[text.rindex(" -> ") :]
-    return f"{name}(\n    {parts},\n){back}"
+    parts = [tidy(str(part)) for part in found.parameters.values()]
+    named = [k for k, part in enumerate(found.parameters.values()) if part.kind is part.KEYWORD_ONLY]
+    if named:
+        parts.insert(named[0], "*")
+    back = "" if inspect.isclass(thing) or found.return_annotation is found.empty else (
+        f" -> {tidy(inspect.formatannotation(found.return_annotation))}")
+    line = f"{name}({', '.join(parts)}){back}"
+    return line if len(line) <= 100 else f"{name}(\n    " + ",\n    ".join(parts) + f",\n){back}"
 
 
 def own_signature(function) -> str:
@@ -140,8 +159,8 @@ def own_signature(function) -> str:
 def tidy(text: str) -> str:
     """A signature without module names and addresses of functions."""
     text = re.sub(r"<function \S+( at 0x\w+)?>|<factory>", "…", text)
-    text = re.sub(r"Hints\(.*?\{\}\)(?=, exact)", "Hints()", text)
-    text = text.replace("'", "") if "'Solution'" in text or "'Surrogate'" in text else text
+    text = re.sub(r"= Hints\(.+\)", "= Hints()", text)
+    text = re.sub(r"'(Solution|Surrogate|Problem)'", r"\1", text)
     return re.sub(r"\b(?:jaxlib\._jax|collections\.abc|typing|pathlib|numpy|jax|optax\._src\.base|hardpde[\w.]*)\.", "",
                   text)
 
@@ -159,8 +178,16 @@ def public_methods(thing) -> list:
 
 
 def text_of(thing) -> str:
-    """A docstring as paragraphs; lines that name an argument become items of a list."""
-    lines = (inspect.getdoc(thing) or "").splitlines()
-    text = "\n".join(f"\n- **{found[1]}**:{found[2]}" if (found := re.match(r"([\w, ]{1,40}):( .*)", line)) else line
-                     for line in lines)
-    return text
+    """A docstring as paragraphs; what it says of each argument becomes an item of a list."""
+    text = inspect.getdoc(thing) or ""
+    try:
+        names = set(inspect.signature(thing).parameters) if callable(thing) else set()
+    except ValueError:
+        names = set()
+    several = r"[`\w]+(?:, [`\w]+)*"
+
+    def item(found: re.Match) -> str:
+        said = {name.strip("`") for name in found[2].split(", ")}
+        return f"{found[1]}\n\n- **{found[2]}**{found[3] or ''}: " if said <= names else found[0]
+
+    return re.sub(rf"(^|[.;] |\n)({several})(\([^)\n]*\))?: ", item, text)
