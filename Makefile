@@ -8,7 +8,7 @@ setup: .venv/.ready
 
 .venv/.ready: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fem,viz,dev,docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fem,geometry,viz,tensorboard,dev,docs]'
 	touch $@
 
 demo: setup

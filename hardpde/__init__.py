@@ -30,18 +30,27 @@ from hardpde.geometry import (  # noqa: E402
     Interval,
     Polygon,
     Shape,
+    Solid,
     Spline,
     airfoil,
+    moving,
+    moving_all,
     read_airfoil,
+    read_mesh,
+    read_outline,
+    read_surface,
 )
-from hardpde.problem import Focus, Hints, Mirror, Problem  # noqa: E402
+from hardpde.inference import Estimate, infer  # noqa: E402
+from hardpde.parameters import Parameter, parameters  # noqa: E402
+from hardpde.problem import Focus, Hints, Measurement, Mirror, Problem  # noqa: E402
 from hardpde.reference import Reference  # noqa: E402
 from hardpde.solve import Solution, solve  # noqa: E402
 from hardpde.training import Stage  # noqa: E402
 
 __all__ = [
-    "Ball", "Boundary", "Box", "Condition", "Focus", "Formulation", "Hints", "Inlay", "Interval", "Mirror", "Polygon",
-    "Problem", "Reference", "Shape", "Solution", "Spline", "Stage", "Surrogate", "airfoil", "compare", "curl",
-    "dirichlet", "div", "dt", "extend", "grad", "initial", "interface", "laplacian", "learned_distance", "neumann",
-    "periodic", "read_airfoil", "robin", "slip", "solve", "traction",
+    "Ball", "Boundary", "Box", "Condition", "Estimate", "Focus", "Formulation", "Hints", "Inlay", "Interval",
+    "Measurement", "Mirror", "Parameter", "Polygon", "Problem", "Reference", "Shape", "Solid", "Solution", "Spline",
+    "Stage", "Surrogate", "airfoil", "compare", "curl", "dirichlet", "div", "dt", "extend", "grad", "infer",
+    "initial", "interface", "laplacian", "learned_distance", "moving", "moving_all", "neumann", "parameters",
+    "periodic", "read_airfoil", "read_mesh", "read_outline", "read_surface", "robin", "slip", "solve", "traction",
 ]

@@ -198,7 +198,7 @@ class Start:
     def rows(self, x: Array) -> tuple[Array, Array]:
         """A₀, g₀ at the point's place, at the start of time."""
         assert self.time is not None
-        at = x.at[-1].set(self.time[0])
+        at = x.at[self.schema.dim].set(self.time[0])
         a, g = stacked_rows(self.conditions, self.schema, at, jnp.zeros(self.schema.dim))
         return a[:, : self.schema.size], g
 
@@ -222,7 +222,7 @@ class Start:
     def fraction(self, x: Array) -> Array:
         """How much of the time has passed, in [0, 1]."""
         assert self.time is not None
-        return (x[-1] - self.time[0]) / (self.time[1] - self.time[0])
+        return (x[self.schema.dim] - self.time[0]) / (self.time[1] - self.time[0])
 
 
 # ---------------------------------------------------------------- the exact ansatz
@@ -399,8 +399,9 @@ def _orthonormal(a: Array, metric: Array, present: Array) -> tuple[Array, Array]
     return jnp.stack(rows), jnp.stack(mixes)
 
 
-def jets(function: Callable, x: Array, differentiate: bool = True, second: int = 0):
-    """Value and derivatives of a function of one point: every output gets a last axis 1 + c, or 1 for values.
+def jets(function: Callable, x: Array, coordinates: int, differentiate: bool = True, second: int = 0):
+    """Value and derivatives of a function of one point by its first c coordinates: every output gets a last axis
+    1 + c, or 1 for values.
 
     second: so many coordinates, the first ones, make a Laplacian, in one more slot; 0: none.
     """
@@ -413,7 +414,7 @@ def jets(function: Callable, x: Array, differentiate: bool = True, second: int =
     def twice(e):
         return jax.jvp(lambda y: jax.jvp(function, (y,), (e,))[1], (x,), (e,))[1]
 
-    directions = jnp.eye(x.size)
+    directions = jnp.eye(coordinates, x.size)
     value, tangents = jax.vmap(along, out_axes=(None, -1))(directions)
     parts = [jax.tree.map(lambda v: v[..., None], value), tangents]
     if second:
@@ -598,7 +599,7 @@ class Paper:
         if not self.start.conditions:
             return c, main, jnp.eye(self.schema.size)
         assert self.start.time is not None
-        fade = jnp.exp(-beta_t * (x[-1] - self.start.time[0]))
+        fade = jnp.exp(-beta_t * (x[self.schema.dim] - self.start.time[0]))
         a, g = self.start.rows(x)
         d = right_inverse(a, jnp.eye(self.schema.size), jnp.ones(len(a)))
         blend = jnp.eye(self.schema.size) - fade * _times(d, a)
@@ -662,9 +663,7 @@ def _columns(problem, piece: Piece, condition: Condition) -> tuple[set[int], int
     """Which components of the state a condition involves on a piece, and how many rows it has."""
     at = piece.sample(jax.random.key(0), 4)
     normals = jax.vmap(piece.normal)(at)
-    if problem.time is not None:
-        start, end = problem.time
-        at = jnp.concatenate([at, jnp.linspace(start, end, 4)[:, None]], axis=1)
+    at = _timed(problem, at)
     a, _ = jax.vmap(lambda x, n: condition.matrix(problem.schema, x, n))(at, normals)
     used = np.nonzero(np.abs(np.asarray(a)).max(axis=(0, 1)) > 1e-12)[0]
     if (used >= problem.schema.size).any():
@@ -691,11 +690,8 @@ def _alike(problem) -> dict[int, int]:
 
 
 def _timed(problem, points: Array) -> Array:
-    """Points of space as points of the problem: with time, at instants all over its span."""
-    if problem.time is None:
-        return points
-    start, end = problem.time
-    return jnp.concatenate([points, jnp.linspace(start, end, len(points))[:, None]], axis=1)
+    """Points of space as points of the problem: at instants all over its time, with all values of its parameters."""
+    return problem.everywhen(points)
 
 
 def _check_stated(problem) -> None:

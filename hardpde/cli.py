@@ -41,6 +41,8 @@ from hardpde.runs import (
     write_run,
 )
 from hardpde.solve import Solution, make_formulation, make_settings, run
+from hardpde.tensorboard import FOLDER as TENSORBOARD
+from hardpde.tensorboard import check_tensorboard, has_events
 from hardpde.training import Training
 
 
@@ -106,7 +108,9 @@ def _check(arguments: argparse.Namespace) -> dict:
     worst = violation(rows)
     exact = "every condition holds by construction" if worst <= 1e-12 else "conditions hold only approximately"
     _say(arguments, f"method {arguments.method}, random networks: largest violation {worst:.1e}; {exact}")
-    _say(arguments, f"the domain is drawn in {picture}")
+    dim = problem.schema.dim
+    _say(arguments, f"the domain is drawn in {picture}" if dim <= 3 else
+         f"no picture shows {dim} dimensions; {picture} states the boundaries in words")
     keys = ("name", "boundary", "violation")
     return {"problem": problem.name, "method": arguments.method, "max_violation": worst, "picture": str(picture),
             "conditions": [{key: row[key] for key in keys} for row in rows]}
@@ -124,6 +128,8 @@ def _join(arguments: argparse.Namespace) -> None:
 def _solve(arguments: argparse.Namespace) -> dict:
     _join(arguments)
     problem, source = _problem(arguments)
+    if arguments.tensorboard:
+        check_tensorboard()
     settings = make_settings(problem, arguments.method, arguments.preset, arguments.seed,
                              dict(arguments.set), arguments.steps, arguments.stages, arguments.schedule,
                              all_devices() if arguments.devices is None else arguments.devices)
@@ -139,12 +145,16 @@ def _solve(arguments: argparse.Namespace) -> dict:
 
 def _train(arguments, problem, settings, source, about, folder: Path, formulation=None) -> dict:
     """Train and finish a run; without a formulation it is one to go on with."""
+    events = folder / TENSORBOARD
+    watched = (arguments.tensorboard or has_events(events)) and first_process()
+    if watched:
+        check_tensorboard()
     _say(arguments, f"{problem.name} by {settings['method_name']}, preset {settings['preset']}, "
                     f"seed {settings['seed']}, on {device()}" + _sharing(settings))
     progress = Progress(settings["stages"])
     solution = run(problem, settings, checkpoint=folder / CHECKPOINT, resume=formulation is None,
                    report=progress if first_process() else lambda record: None, every=arguments.checkpoint_every,
-                   formulation=formulation)
+                   formulation=formulation, tensorboard=events if watched else None)
     if not first_process():
         return {}
     progress.close()
@@ -429,6 +439,8 @@ def _parser() -> argparse.ArgumentParser:
                          "first; each is started with the same command and its own --process")
         sub.add_argument("--processes", type=int, metavar="N", help="how many there are")
         sub.add_argument("--process", type=int, metavar="I", help="which one this is, from 0; 0 writes the run")
+        sub.add_argument("--tensorboard", action="store_true",
+                         help="write the curves for TensorBoard into RUN/tensorboard; a resumed run goes on with them")
         sub.set_defaults(after_stop="; `hardpde resume RUN` goes on from the last checkpoint")
 
     def settings(sub: argparse.ArgumentParser, form: str, text: str, steps: str = "") -> None:

@@ -119,7 +119,7 @@ def _check_kind(plain: Problem) -> None:
     if plain.order == 1:
         raise _refusal(plain, "the equations contain no second derivatives")
     m = plain.schema.size
-    number = jax.eval_shape(plain.residuals, jnp.zeros(plain.schema.coordinates), jnp.zeros(m),
+    number = jax.eval_shape(plain.residuals, jnp.zeros(plain.schema.point), jnp.zeros(m),
                             jnp.zeros((plain.derivatives, m))).shape[0]
     if number != m:
         raise _refusal(plain, f"the equations are {number} and the components of the solution {m}")

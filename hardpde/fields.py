@@ -23,6 +23,7 @@ class Schema:
     dim: int
     timed: bool
     traces: bool = False  # conditions may ask for the normal derivatives of fields without a gradient field
+    parameters: int = 0  # how many
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -43,8 +44,13 @@ class Schema:
 
     @property
     def coordinates(self) -> int:
-        """Space, and time if there is one."""
+        """Space, and time if there is one: what derivatives are taken by."""
         return self.dim + self.timed
+
+    @property
+    def point(self) -> int:
+        """How many numbers a point has: space, time, parameters."""
+        return self.coordinates + self.parameters
 
     @property
     def slices(self) -> dict[str, slice]:
@@ -201,7 +207,7 @@ def asks_for_laplacian(schema: Schema, residual: Callable[[Array, State, State],
         residual(x, schema.state(q), schema.derivatives(dq, Recorder))
 
     c, m = schema.coordinates, schema.size
-    jax.eval_shape(trace, jnp.zeros(c), jnp.zeros(m), jnp.zeros((c + 1, m)))
+    jax.eval_shape(trace, jnp.zeros(schema.point), jnp.zeros(m), jnp.zeros((c + 1, m)))
     return bool(read)
 
 
@@ -216,6 +222,7 @@ def make_schema(
     gradients: Mapping[str, str],
     dim: int,
     timed: bool,
+    parameters: int = 0,
 ) -> Schema:
     """Check what a user stated about the fields and put it in order."""
     if isinstance(fields, str):
@@ -235,7 +242,7 @@ def make_schema(
         raise ValueError("a problem needs at least one field")
     if len(set(gradients.values())) < len(gradients):
         raise ValueError("two fields are stated as the gradient of the same field; keep one")
-    return Schema(tuple(shapes.items()), tuple(gradients.items()), dim, timed)
+    return Schema(tuple(shapes.items()), tuple(gradients.items()), dim, timed, parameters=parameters)
 
 
 def _shape(shape: Any, name: str) -> tuple[int, ...]:

@@ -333,7 +333,7 @@ def _by_term(part: Batch, penalty: Penalty) -> Batch:
 def plain_scale(problem: Problem) -> Callable[[Array], Array]:
     """All factors of the residuals are 1, (e,)."""
     schema = problem.schema
-    size = jax.eval_shape(problem.residuals, jnp.zeros(schema.coordinates), jnp.zeros(schema.size),
+    size = jax.eval_shape(problem.residuals, jnp.zeros(schema.point), jnp.zeros(schema.size),
                           jnp.zeros((problem.derivatives, schema.size))).shape
     return lambda x: jnp.ones(size)
 
@@ -357,7 +357,7 @@ def residual_scale(problem: Problem) -> Callable[[Array], Array]:
     def scale(x: Array) -> Array:
         numbers, feet = nearby.feet(x)
         squared = jnp.where(numbers < 0, jnp.inf, ((feet - x[: schema.dim]) ** 2).sum(-1) / collar[numbers] ** 2)
-        length = jnp.sqrt(jnp.minimum((x[-1] - start) / (end - start) + squared.min(), 1.0))
+        length = jnp.sqrt(jnp.minimum((x[schema.dim] - start) / (end - start) + squared.min(), 1.0))
         factors = ones(x)
         return factors.at[: factors.size - gradients].set(length)
 

@@ -18,7 +18,8 @@ TAIL = 8  # collars
 
 
 def standard_inputs(problem: Problem) -> Callable[[Array], Array]:
-    """Coordinates scaled to [−1, 1], √t where there is an initial condition, decay from holes, extra inputs.
+    """Coordinates and parameters scaled to [−1, 1], √t where there is an initial condition, decay from holes, and
+    extra inputs.
 
     A periodic coordinate is replaced by its first cosines and sines, and what is not periodic is left out: then
     whatever a network makes of the inputs is periodic, with all its derivatives.
@@ -41,8 +42,10 @@ def standard_inputs(problem: Problem) -> Callable[[Array], Array]:
             parts += [jnp.cos(angles), jnp.sin(angles)]
         if problem.time is not None:
             start, end = problem.time
-            tau = (x[-1] - start) / (end - start)
+            tau = (x[dim] - start) / (end - start)
             parts.append(jnp.stack([2 * tau - 1, 2 * safe_root(tau) - 1] if root else [2 * tau - 1]))
+        if problem.parameters:
+            parts.append(jnp.stack([(2 * p(x) - p.low - p.high) / (p.high - p.low) for p in problem.parameters]))
         if decays is not None:
             parts.append(decays(x[:dim]))
         if extra is not None:

@@ -16,8 +16,10 @@ from hardpde.conditions import INITIAL, Condition
 from hardpde.fields import Schema
 from hardpde.geometry import Piece, Shape, gap_matrix, stack, touching_points
 from hardpde.geometry.distance import are_whole
+from hardpde.parameters import Parameter, append
 
 _TOLERANCE = 1e-8
+PARAMETER_VALUES = 8  # at which the conditions of a corner are compared
 _SLOPE = 0.7  # of a collar that shrinks towards a sharp corner: those of its two sides stay apart
 WIDE = 0.95  # of the gap: second derivatives of a correction grow like 1/collar², and no collar reaches the next piece
 
@@ -52,6 +54,7 @@ class Layout:
 def arrange(
     domain: Shape, schema: Schema, conditions: Sequence[Condition], time: tuple[float, float] | None,
     collars: float | dict[str, float] | None, sharp: Sequence[Sequence[float]] = (),
+    parameters: Sequence[Parameter] = (),
 ) -> Layout:
     """Work out and check the layout; every fault is a ValueError of one sentence."""
     by_name: dict[str, tuple[int, ...]] = {}
@@ -60,7 +63,7 @@ def arrange(
     pieces = tuple(piece for piece in domain.pieces if piece.name in by_name)
     of_piece = tuple(by_name[piece.name] for piece in pieces)
     start = by_name.get(INITIAL, ())
-    probe = _Probe(schema, conditions, time)
+    probe = _Probe(schema, conditions, time, parameters)
 
     rows = np.zeros(len(pieces), int)
     fixed: list[np.ndarray] = [np.zeros(0, bool)] * len(pieces)
@@ -195,18 +198,18 @@ def _collars(pieces, most, gap, room, domain, stated) -> np.ndarray:
 class _Probe:
     """Evaluates conditions at sample points with NumPy results; one compilation for each set of conditions."""
 
-    def __init__(self, schema, conditions, time):
-        self.schema, self.conditions, self.time = schema, conditions, time
+    def __init__(self, schema, conditions, time, parameters):
+        self.schema, self.conditions, self.time, self.parameters = schema, conditions, time, parameters
         self.rng = np.random.default_rng(0)
         self._compiled: dict = {}
 
     def at(self, points: np.ndarray, time: float | None = None) -> np.ndarray:
-        """Append a time to spatial points: the one given, or random ones."""
-        if self.time is None:
-            return points
-        start, end = self.time
-        t = self.rng.uniform(start, end, (len(points), 1)) if time is None else np.full((len(points), 1), time)
-        return np.concatenate([points, t], axis=1)
+        """Append a time to spatial points, the one given or random ones, and values of the parameters."""
+        if self.time is not None:
+            start, end = self.time
+            t = self.rng.uniform(start, end, (len(points), 1)) if time is None else np.full((len(points), 1), time)
+            points = np.concatenate([points, t], axis=1)
+        return np.asarray(append(self.parameters, points))
 
     def rows(self, which, x, n) -> tuple[np.ndarray, np.ndarray]:
         """A (k, r, m), g (k, r) of the conditions `which` at points x (k, c) with normals n (k, d)."""
@@ -314,7 +317,8 @@ def _check_corners(probe, of_piece, pieces, touching, bound, domain, start) -> N
 def _check_corner(probe, of_piece, pieces, meeting, bound, point, start) -> None:
     names = " and ".join(dict.fromkeys(f"'{pieces[k].name}'" for k in meeting))
     times = [None] if probe.time is None else [*np.linspace(probe.time[0], probe.time[1], 4)]
-    x = np.concatenate([probe.at(point[None], time) for time in times])
+    repeated = np.repeat(point[None], PARAMETER_VALUES if probe.parameters else 1, axis=0)
+    x = np.concatenate([probe.at(repeated, time) for time in times])
     parts = []
     for k in meeting:
         normal = np.asarray(pieces[k].normal(jnp.asarray(point)))

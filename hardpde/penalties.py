@@ -11,7 +11,8 @@ from jax import Array
 
 from hardpde.conditions import INITIAL, Condition
 from hardpde.geometry import Boundary, Piece
-from hardpde.problem import Problem
+from hardpde.parameters import append
+from hardpde.problem import Measurement, Problem
 from hardpde.sampling import on_pieces, paired
 
 SPARSE = 16  # points inside the domain for each place that is penalised
@@ -35,13 +36,13 @@ class Penalty:
     needs: int = 1
 
 
-def periodic_penalties(problem: Problem, points: int, chunks: int, default: float | None = None,
-                       each: int | None = None) -> tuple[Penalty, ...]:
-    """The soft periodic conditions; with a default weight, also those that are stated without one.
+def stated_penalties(problem: Problem, points: int, chunks: int, default: float | None = None,
+                     each: int | None = None) -> tuple[Penalty, ...]:
+    """The measurements and the soft periodic conditions; with a default weight, also those stated without one.
 
-    each: how many places; a share of the points unless stated.
+    each: how many places of a periodic condition; a share of the points unless stated.
     """
-    found = []
+    found = [_measured(problem, measurement, chunks) for measurement in problem.measurements]
     places = share(points / SPARSE if each is None else each, chunks)
     for period in problem.periods:
         weight = default if period.hard else period.condition.soft
@@ -50,6 +51,19 @@ def periodic_penalties(problem: Problem, points: int, chunks: int, default: floa
                                  lambda x, jet, data, p=period: p.rows(x, jet),  # type: ignore[misc]
                                  (weight,), places, 2))
     return tuple(found)
+
+
+def _measured(problem: Problem, measurement: Measurement, chunks: int) -> Penalty:
+    """The mean square by which a field misses what was measured, over the variance of that."""
+    x, wanted = measurement.points(problem)
+    columns = problem.schema.slices[measurement.field]
+    n, size = len(x), share(len(x), chunks)
+    spread = np.sqrt(((wanted - wanted.mean(0)) ** 2).sum(1).mean()) or np.sqrt((wanted**2).sum(1).mean()) or 1.0
+    factor = np.where(np.arange(size) < n, np.sqrt(size / n) / spread, 0.0)  # places that fill up a chunk count nothing
+    again = np.arange(size) % n
+    data = jnp.asarray(wanted[again].T), jnp.asarray(factor)
+    return Penalty(lambda key: (jnp.asarray(x[again])[None], data),
+                   lambda x, jet, data: (jet[0, columns, 0] - data[0]) * data[1], (measurement.weight,), size, needs=0)
 
 
 def condition_penalties(problem: Problem, boundary: int, initial: int, chunks: int) -> tuple[Penalty, ...]:
@@ -74,7 +88,8 @@ def condition_penalties(problem: Problem, boundary: int, initial: int, chunks: i
         many = share(initial, chunks)
 
         def at_start(key: Array) -> tuple[Array, Any]:
-            x = problem.boundaries[INITIAL].sample(key, many * len(starts))
+            x = append(problem.parameters, problem.boundaries[INITIAL].sample(key, many * len(starts)),
+                       jax.random.fold_in(key, 1))
             a, g = equations(problem, starts, x, jnp.zeros((len(x), problem.schema.dim)))
             return x[None], (a[:, : problem.schema.size], g)
 

@@ -57,6 +57,10 @@ _DEFAULTS: dict[tuple[str, str], dict[str, Any]] = {
 # What is better for one problem and not for others is a setting of that problem.
 _OVERRIDES: dict[tuple[str, str, str], dict[str, Any]] = {
     ("battery-pack", "exact", "best"): {"method": {}, "stages": [_start(500, 3e-3), _finish(25_000, 500)]},
+    ("battery-pack-family", "exact", "quick"): {
+        "method": {"width": 32, "depth": 3, "points": 4096}, "stages": [_start(200, 5e-3), _finish(3000, 100)]},
+    ("battery-pack-family", "exact", "best"): {
+        "method": {"points": 16_384}, "stages": [_start(500, 3e-3), _finish(15_000, 300)]},
     ("airfoil", "exact", "quick"): {"method": {"points": 4096}},
     ("airfoil", "exact", "best"): {"method": {}, "stages": [_start(300, 3e-3), _finish(9000, 300)]},
     ("heat-ball", "exact", "quick"): {

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -15,6 +15,7 @@ from hardpde.fields import Filled, Schema, State, asks_for_laplacian, laplacian,
 from hardpde.geometry import Face, Piece, Shape, TimeSlice, check_shape, gap_matrix
 from hardpde.geometry.stacking import briefly
 from hardpde.layout import Layout, arrange, stacked_rows
+from hardpde.parameters import Parameter, append, middle, values
 from hardpde.reference import Reference
 
 
@@ -33,6 +34,51 @@ class Mirror(NamedTuple):
     axis: int
     at: float = 0.0
     odd: Sequence[str] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """What was measured of a field at points x (n, d), at times t where there is time: values (n, *shape of the field).
+
+    The loss gets weight × mean (difference)² / variance of the values. A field that no equation determines, such as
+    an unknown coefficient, can so be found together with the solution.
+    """
+
+    field: str
+    x: Any
+    values: Any
+    t: Any = None
+    weight: float = 1.0
+
+    def points(self, problem: "Problem") -> tuple[np.ndarray, np.ndarray]:
+        """Points (n, c) of the problem and values (n, components); every fault is a ValueError of one sentence."""
+        schema = problem.schema
+        what = f"the measurement of '{self.field}'"
+        if self.field not in schema.names:
+            raise ValueError(f"{what} is of no field; the fields are {', '.join(schema.names)}")
+        x, values = np.atleast_2d(np.asarray(self.x, float)), np.asarray(self.values, float)
+        if x.shape[1] != schema.dim or not len(x):
+            raise ValueError(f"{what} has points of shape {x.shape}; they must be (n, {schema.dim})")
+        if values.shape != (len(x), *schema.shapes[self.field]):
+            raise ValueError(f"{what} has values of shape {values.shape}; at {len(x)} points they must be "
+                             f"{(len(x), *schema.shapes[self.field])}")
+        if not (np.isfinite(x).all() and np.isfinite(values).all()):
+            raise ValueError(f"{what} holds numbers that are not finite; leave these points out")
+        if not 0 < self.weight < float("inf"):
+            raise ValueError(f"{what} has weight {self.weight}; it must be positive")
+        if (self.t is None) != (problem.time is None):
+            raise ValueError(f"{what} {'needs the times t' if self.t is None else 'has times, and the problem none'}")
+        if problem.time is not None:
+            start, end = problem.time
+            t = np.broadcast_to(np.asarray(self.t, float).reshape(-1, 1), (len(x), 1))
+            if not (t.min() >= start and t.max() <= end):
+                raise ValueError(f"{what} has a time outside {problem.time}")
+            x = np.concatenate([x, t], axis=1)
+        x = problem.back(x)
+        off = np.asarray(jax.jit(jax.vmap(problem.domain.sdf))(x[:, : schema.dim]))
+        if off.max() > 1e-6 * problem.domain.size:
+            raise ValueError(f"{what} has a point outside the domain, {np.round(x[int(off.argmax())], 6).tolist()}")
+        return x, values.reshape(len(x), -1)
 
 
 @dataclass(frozen=True)
@@ -136,8 +182,13 @@ class Problem:
     regions: {field: where it lives}, a Shape or a function that is negative there, for materials that meet at an Inlay;
     `residual` then returns {field: its equations}, each asked for in the region of its field alone. Gradient fields
     live where their field does, and solutions are NaN where a field does not live.
+    parameters: numbers left open within ranges (see `parameters`); they are the last coordinates of every point,
+    after time, and the conditions hold for every value of them.
+    mapping(x): where a point of the domain really is, (d,): for a shape that depends on parameters (see `moving`).
+    Equations, conditions and solutions are stated where things really are, hints in the domain.
+    measurements: what was measured, each a Measurement, for fields that the equations leave open.
     exact(x): the solution as {field: value}, where it is known; reference: a Reference or a function
-    that makes one.
+    that makes one, of the values of the parameters if there are any.
     """
 
     domain: Shape
@@ -149,28 +200,42 @@ class Problem:
     free: Sequence[str] = ()
     equations: int | None = None
     regions: Mapping[str, Shape | Callable[[Array], Any]] = field(default_factory=dict)
+    parameters: Sequence[Parameter] = ()
+    mapping: Callable[[Array], Array] | None = None
+    measurements: Sequence[Measurement] = ()
     hints: Hints = Hints()
     exact: Callable[[Array], Mapping[str, Any]] | None = None
-    reference: Reference | Callable[[], Reference] | None = None
+    reference: Reference | Callable[..., Reference] | None = None
     name: str = "problem"
 
     def __post_init__(self) -> None:
         # Conditions at points come first, so that their numbers are those of the layout.
         ordered = sorted(self.conditions, key=lambda condition: isinstance(condition, Periodic))
         object.__setattr__(self, "conditions", tuple(ordered))
+        object.__setattr__(self, "parameters", _checked(self.parameters))
+        if self.parameters and self.reference is not None and not callable(self.reference):
+            raise ValueError("the reference of a family is a function of its parameters, by name, that makes one")
         with briefly():
             self._check_time()
             self._check_boundaries()
             check_shape(self.domain)
+            self._check_mapping()
             self._check_regions()
             self._check_residual()
             self._check_hints()
             self.check_conditions()
+            self._check_measurements()
 
     @property
     def stated(self) -> "Problem":
         """The problem as its user stated it."""
         return self
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: what is stated, and the drawing of the domain."""
+        from hardpde.display import problem_html
+
+        return problem_html(self)
 
     def check_conditions(self) -> None:
         """Whether the conditions are linear and agree with each other, so that they can be built in."""
@@ -186,7 +251,8 @@ class Problem:
 
     @cached_property
     def schema(self) -> Schema:
-        schema = make_schema(self.fields, self.gradients, self.domain.dim, self.time is not None)
+        schema = make_schema(self.fields, self.gradients, self.domain.dim, self.time is not None,
+                             len(self.parameters))
         try:
             laplacian = asks_for_laplacian(schema, self.residual)
         except Exception:
@@ -216,7 +282,7 @@ class Problem:
     @cached_property
     def layout(self) -> Layout:
         layout = arrange(self.domain, self.schema, self.pointwise, self.time, self.hints.collar,
-                         self.hints.sharp)
+                         self.hints.sharp, self.parameters)
         room = self._room(layout)
         if self.hints.collar is not None and (room < layout.collar).any():
             k = int((room / layout.collar).argmin())
@@ -263,11 +329,56 @@ class Problem:
 
         For a problem of order 2, dq (c + 1, m) ends with the Laplacian.
         """
+        if self.mapping is not None:
+            x, dq = self.place(x), self._really(x, dq)
         state, derivatives = self.schema.state(q), self.schema.derivatives(dq)
         parts = [self._equations(x, state, derivatives)]
         for gradient, base in self.schema.gradients:
             parts.append(self._where(base, x, jnp.ravel(state[gradient] - derivatives[base].space)))
         return jnp.concatenate(parts)
+
+    def place(self, x: Array) -> Array:
+        """Where a point (c,) of the domain really is, its time and parameters kept."""
+        return x if self.mapping is None else jnp.concatenate([self.mapping(x), x[self.schema.dim :]])
+
+    def _really(self, x: Array, dq: Array) -> Array:
+        """Derivatives (c, m) by the coordinates of the domain as those by the coordinates of the real place."""
+        d = self.schema.dim
+        return jnp.concatenate([_solve(self._slope(x).T, dq[:d]), dq[d:]])
+
+    def _slope(self, x: Array) -> Array:
+        """∂(real place)/∂(place in the domain), (d, d)."""
+        d = self.schema.dim
+        return jax.jacfwd(lambda y: self.place(x.at[:d].set(y))[:d])(x[:d])
+
+    def places(self, x: np.ndarray) -> np.ndarray:
+        """Where points (n, d) of the domain really are, for a problem without parameters."""
+        full = self.everywhen(jnp.asarray(x))
+        return np.asarray(jax.jit(jax.vmap(self.place))(full))[:, : self.schema.dim]
+
+    def back(self, x: np.ndarray) -> np.ndarray:
+        """The points (n, c) of the domain that really are at x (n, c)."""
+        if self.mapping is None or not len(x):
+            return x
+        found, miss = self._back(jnp.asarray(x))
+        worst = int(np.argmax(miss))
+        if not miss[worst] <= 1e-9 * self.domain.size:
+            raise ValueError(f"the point {np.round(x[worst], 6).tolist()} is not where the mapping takes the domain; "
+                             f"give points of the real shape")
+        return np.asarray(found)
+
+    @cached_property
+    def _back(self) -> Callable[[Array], tuple[Array, Array]]:
+        d = self.schema.dim
+
+        def one(x: Array) -> tuple[Array, Array]:
+            def newton(_, y: Array) -> Array:
+                return y.at[:d].add(_solve(self._slope(y), x[:d] - self.place(y)[:d]))
+
+            y = jax.lax.fori_loop(0, 30, newton, x)
+            return y, jnp.abs(self.place(y) - x).max()
+
+        return jax.jit(jax.vmap(one))
 
     def _equations(self, x: Array, q: State, dq: State) -> Array:
         """The user's equations at one point; those of a field that does not live there are 0."""
@@ -309,12 +420,22 @@ class Problem:
         return found
 
     def make_reference(self) -> Reference | None:
-        """The reference, if the problem has one; a known solution is evaluated at sample points."""
+        """The reference, if the problem has one; a known solution is evaluated at sample points.
+
+        Of a family it is that of the problem in the middle of all ranges.
+        """
+        if self.parameters:
+            return self.at(**middle(self.parameters)).make_reference()
         if self.reference is not None:
             return self.reference() if callable(self.reference) else self.reference
         if self.exact is None:
             return None
         return exact_reference(self)
+
+    def at(self, **stated: float) -> "Problem":
+        """The problem with a value for each of its parameters, which then has none."""
+        fixed = jnp.stack([jnp.asarray(value) for value in values(self.parameters, stated)])
+        return _fixed(self, lambda x: jnp.concatenate([x, fixed.astype(x.dtype)]), stated)
 
     def _check_time(self) -> None:
         if self.time is None:
@@ -360,6 +481,41 @@ class Problem:
             if name not in stated and name not in self.free:
                 raise ValueError(f"boundary '{name}' has no condition; give it one or declare it free=['{name}']")
 
+    def _check_mapping(self) -> None:
+        """The mapping keeps the domain in one piece for all times and parameters; conditions hold where things are."""
+        if self.mapping is None:
+            return
+        d, mapping = self.schema.dim, self.mapping
+        if self.order == 2 or self.regions or self.periods:
+            raise ValueError("with a mapping, state gradients={…} in place of a Laplacian, and no regions or periodic "
+                             "conditions")
+        x = self._points(jax.random.key(15), 4000)
+        try:
+            place, slope = jax.jit(jax.vmap(lambda x: (mapping(x), jax.jacfwd(mapping)(x))))(x)
+        except Exception as error:
+            raise ValueError(f"the mapping cannot be evaluated: {type(error).__name__}: {_first_line(error)}") from None
+        if place.shape != (len(x), d):
+            raise ValueError(f"the mapping returns an array of shape {place.shape[1:]}; it is the place, ({d},)")
+        if self.time is not None and np.abs(slope[:, :, d]).max() > 0:
+            raise ValueError("the mapping depends on time; shapes may depend on parameters alone")
+        size = np.asarray(jnp.linalg.det(slope[:, :, :d]))
+        if not (np.isfinite(size).all() and size.min() > 0.02):
+            where = np.round(np.asarray(x[int(np.nanargmin(size))]), 4).tolist()
+            raise ValueError(f"the mapping squeezes the domain to {size.min():.2g} of its volume near {where}; move or "
+                             f"grow things less, or over a larger distance")
+        object.__setattr__(self, "conditions", tuple(self._really_there(c) for c in self.conditions))
+
+    def _really_there(self, condition: Any) -> Any:
+        """A condition stated at the real place, as one at points of the domain with normals of the domain."""
+
+        def lhs(q, x, n):
+            normal = _solve(self._slope(x).T, n)
+            length = jnp.sqrt((normal**2).sum())
+            return condition.lhs(q, self.place(x), normal / jnp.where(length > 0, length, 1.0))
+
+        rhs = condition.rhs
+        return replace(condition, lhs=lhs, rhs=(lambda x: rhs(self.place(x))) if callable(rhs) else rhs)
+
     def _check_regions(self) -> None:
         for name, region in self.regions.items():
             if name not in self.schema.names or name in dict(self.schema.gradients):
@@ -376,9 +532,8 @@ class Problem:
         @jax.jit
         def evaluate(key):
             points = boundary.sample(key, 4)
-            if self.time is not None and condition.on != INITIAL:
-                points = jnp.concatenate([points, jnp.linspace(*self.time, 4)[:, None]], axis=1)
             normals = jax.vmap(boundary.normal)(points)[:, : schema.dim]
+            points = self.everywhen(points) if condition.on != INITIAL else append(self.parameters, points)
             q1, q2 = jax.random.normal(key, (2, schema.size, 1 + schema.dim))
 
             def side(q, x, n):
@@ -419,11 +574,19 @@ class Problem:
         if stated is None:
             return
         jet = jnp.zeros((self.derivatives, schema.size))
-        number = jax.eval_shape(self.residuals, jnp.zeros(schema.coordinates), jnp.zeros(schema.size), jet).shape[0]
-        shape = jax.eval_shape(lambda x: jnp.asarray(stated(x)), jnp.ones(schema.coordinates)).shape
+        number = jax.eval_shape(self.residuals, jnp.zeros(schema.point), jnp.zeros(schema.size), jet).shape[0]
+        shape = jax.eval_shape(lambda x: jnp.asarray(stated(x)), jnp.ones(schema.point)).shape
         if shape not in ((), (1,), (number,)):
             raise ValueError(f"the hint scale returns an array of shape {shape}; it is one number, or one for each of "
                              f"the {number} equations")
+
+    def _check_measurements(self) -> None:
+        for measurement in self.measurements:
+            if not isinstance(measurement, Measurement):
+                raise ValueError(f"{measurement!r} is not a Measurement; write Measurement(field, x, values)")
+            if self.parameters:
+                raise ValueError("a family has no measurements; solve it, then find its parameters with infer(…)")
+            measurement.points(self)
 
     def _check_slopes(self) -> None:
         """Normal derivatives at the start of time must be those of the initial data."""
@@ -434,22 +597,22 @@ class Problem:
         conditions = [self.pointwise[k] for k in self.layout.initial]
 
         def begin(x):
-            a, g = stacked_rows(conditions, schema, x.at[-1].set(start), jnp.zeros(schema.dim))
+            a, g = stacked_rows(conditions, schema, x.at[schema.dim].set(start), jnp.zeros(schema.dim))
             return jnp.linalg.pinv(a[:, :m]) @ g
 
         for k in np.flatnonzero(self.layout.slopes.any(axis=1)):
             piece, rows = self.layout.pieces[k], [self.pointwise[c] for c in self.layout.conditions[k]]
 
             def miss(x, n, rows=rows):
-                x = jnp.append(x, start)
                 a, g = stacked_rows(rows, schema, x, n)
-                q, slope = jax.jvp(begin, (x,), (jnp.append(n, 0.0),))
+                q, slope = jax.jvp(begin, (x,), (jnp.concatenate([n, jnp.zeros(x.size - n.size)]),))
                 r = g - a[:, :m] @ q - a[:, m:] @ slope
                 a0 = stacked_rows(conditions, schema, x, jnp.zeros(schema.dim))[0][:, :m]
                 return jnp.abs(a0 @ jnp.linalg.pinv(a[:, m:]) @ r).max()
 
             x = piece.sample(jax.random.key(6), 16)
-            off = np.asarray(jax.jit(jax.vmap(miss))(x, jax.vmap(piece.normal)(x)))
+            early = append(self.parameters, jnp.concatenate([x, jnp.full((len(x), 1), start)], axis=1))
+            off = np.asarray(jax.jit(jax.vmap(miss))(early, jax.vmap(piece.normal)(x)))
             if off.max() > 1e-8:
                 raise ValueError(f"the normal derivative on '{piece.name}' and the initial condition disagree by "
                                  f"{off.max():.3g} at the start of time; make them agree, or state gradient fields")
@@ -526,12 +689,12 @@ class Problem:
         for condition in self.pointwise:
             if condition.on == INITIAL:
                 normal = jnp.zeros(self.schema.dim)
-                x = self.boundaries[INITIAL].sample(jax.random.key(3), 16)
+                x = append(self.parameters, self.boundaries[INITIAL].sample(jax.random.key(3), 16))
             else:
                 piece = next((p for p in self.domain.boundaries[condition.on].pieces if self._spans(p, period)), None)
                 if piece is None:
                     continue
-                x = self._with_times(piece.sample(jax.random.key(3), 16))
+                x = self.everywhen(piece.sample(jax.random.key(3), 16))
                 normal = piece.normal(x[0])
             miss = differs(lambda x, c=condition, n=normal: c.matrix(self.schema, x, n), x)  # type: ignore[misc]
             if not miss <= 1e-9:
@@ -558,7 +721,7 @@ class Problem:
             q = jax.random.normal(key, (schema.size,))
             hints = [jax.vmap(hint)(x) for hint in (self.guess, self.hints.inputs, self.hints.outputs) if hint]
             dq = jax.random.normal(key, (self.derivatives, schema.size))
-            return jax.vmap(lambda x: self._equations(x, schema.state(q), schema.derivatives(dq)))(x), hints
+            return jax.vmap(lambda x: self._equations(self.place(x), schema.state(q), schema.derivatives(dq)))(x), hints
 
         try:
             _ = self.order
@@ -581,15 +744,16 @@ class Problem:
 
     def _points(self, key: Array, n: int) -> Array:
         points = self.domain.sample(key, n)
-        if self.time is None:
-            return points
-        t = jax.random.uniform(key, (n, 1), minval=self.time[0], maxval=self.time[1])
-        return jnp.concatenate([points, t], axis=1)
+        if self.time is not None:
+            t = jax.random.uniform(key, (n, 1), minval=self.time[0], maxval=self.time[1])
+            points = jnp.concatenate([points, t], axis=1)
+        return append(self.parameters, points)
 
-    def _with_times(self, points: Array) -> Array:
-        if self.time is None:
-            return points
-        return jnp.concatenate([points, jnp.linspace(*self.time, len(points))[:, None]], axis=1)
+    def everywhen(self, points: Array) -> Array:
+        """Points of space (n, d) as points of the problem, at times and parameters all over their ranges, (n, c)."""
+        if self.time is not None:
+            points = jnp.concatenate([points, jnp.linspace(*self.time, len(points))[:, None]], axis=1)
+        return append(self.parameters, points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -619,6 +783,8 @@ def without_gradients(problem: Problem, hints: Hints | None = None) -> Problem:
     schema = problem.schema
     if not schema.gradients:
         return problem
+    if problem.mapping is not None:
+        raise ValueError("a problem with a mapping keeps its gradient fields; choose gradients='fields'")
     gradients = dict(schema.gradients)
     fields = {name: shape for name, shape in schema.fields if name not in gradients}
 
@@ -643,8 +809,53 @@ def without_gradients(problem: Problem, hints: Hints | None = None) -> Problem:
     conditions = tuple(c if c.on == INITIAL or isinstance(c, Periodic) else _unfilled(c, problem)
                        for c in problem.conditions)
     return Unfilled(problem.domain, fields, residual, conditions, time=problem.time, free=problem.free,
-                    equations=problem.equations, regions=problem.regions, hints=hints, name=problem.name,
-                    origin=problem)
+                    equations=problem.equations, regions=problem.regions, parameters=problem.parameters,
+                    measurements=problem.measurements, hints=hints,
+                    name=problem.name, origin=problem)
+
+
+@dataclass(frozen=True, eq=False)
+class Member(Problem):
+    """One problem of a family, with a value for every parameter; the family was checked."""
+
+    def __post_init__(self) -> None:
+        pass
+
+
+def _fixed(family: Problem, full: Callable[[Array], Array], stated: Mapping[str, float]) -> Problem:
+    """A member of a family: its functions of the point get the values of the parameters from `full`."""
+
+    def point(function: Any) -> Any:
+        return (lambda x: function(full(x))) if callable(function) else function
+
+    def condition(one: Condition | Periodic) -> Condition | Periodic:
+        if isinstance(one, Periodic):
+            return one
+        return replace(one, lhs=lambda q, x, n: one.lhs(q, full(x), n), rhs=point(one.rhs))
+
+    stated_hints = {name: getattr(family.hints, name) for name in (
+        "inputs", "outputs", "guess", "scale", "distances", "normals")}
+    changed: dict[str, Any] = {
+        name: {key: point(one) for key, one in hint.items()} if isinstance(hint, Mapping) else point(hint)
+        for name, hint in stated_hints.items()}
+    hints = replace(family.hints, **changed)
+    reference = family.reference
+    return Member(family.domain, family.fields, lambda x, q, dq: family.residual(full(x), q, dq),
+                  tuple(condition(one) for one in family.conditions), family.gradients, family.time, family.free,
+                  family.equations, family.regions, (), point(family.mapping), (), hints, point(family.exact),
+                  partial(reference, **stated) if callable(reference) else reference, family.name)
+
+
+def _checked(stated: Any) -> tuple[Parameter, ...]:
+    """The parameters of a problem: all that were made together, in their order."""
+    found = tuple(stated)
+    for place, parameter in enumerate(found):
+        if not isinstance(parameter, Parameter):
+            raise ValueError(f"{parameter!r} is not a parameter; make them with parameters(h=(0.5, 2.0))")
+        if parameter.place != place - len(found):
+            raise ValueError(f"parameter '{parameter.name}' is not in its place; state all parameters that were made "
+                             f"together by one call of parameters(…), in their order")
+    return found
 
 
 def _unfilled(condition: Condition, problem: Problem) -> Condition:
@@ -665,6 +876,8 @@ def exact_reference(problem: Problem, points: int | None = None, times: int = 11
     assert problem.exact is not None
     points = points or (4_000 if problem.schema.dim <= 3 else 10_000)
     x = np.asarray(problem.domain.sample(jax.random.key(7), points))
+    if problem.mapping is not None:
+        x = problem.places(x)
     evaluate = jax.jit(jax.vmap(problem.exact))
     about = {"kind": "known solution", "points": points}
     if problem.time is None:
@@ -683,6 +896,16 @@ def _components(schema: Schema, name: str) -> range:
 def _places(condition: Any) -> tuple[str, ...]:
     """The boundaries that a condition concerns."""
     return (condition.on, condition.to) if isinstance(condition, Periodic) else (condition.on,)
+
+
+def _solve(a: Array, b: Array) -> Array:
+    """a⁻¹ b of a small matrix; in the plane by a formula, which fuses, where a call to a library would not."""
+    if len(a) == 1:
+        return b / a[0, 0]
+    if len(a) == 2:
+        (p, q), (r, s) = a
+        return jnp.stack([s * b[0] - q * b[1], p * b[1] - r * b[0]]) / (p * s - q * r)
+    return jnp.linalg.solve(a, b)
 
 
 def _vector(value: Any) -> Array:

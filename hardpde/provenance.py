@@ -27,7 +27,7 @@ def provenance() -> dict:
 
 def plain_command(command: str) -> str:
     """A command without what does not change its figures: where it wrote, and how it spoke."""
-    return re.sub(r" --(out|picture|checkpoint-every)[ =]\S+| --(json|force|resume)\b", "", command)
+    return re.sub(r" --(out|picture|checkpoint-every)[ =]\S+| --(json|force|resume|tensorboard)\b", "", command)
 
 
 def device() -> str:

@@ -17,7 +17,7 @@ from hardpde.problems import PROBLEMS
 CHECKPOINT = "checkpoint.npz"
 _OURS = ("run.json", "model.eqx", "history.csv", "metrics.json", "report.html", "problem.py", CHECKPOINT,
          "comparison.json", "table.md")
-_FOLDERS = ("figures", "models", "records")
+_FOLDERS = ("figures", "models", "records", "tensorboard")
 
 
 def load_problem(name: str, options: dict[str, Any] | None = None) -> tuple[Problem, dict[str, Any]]:

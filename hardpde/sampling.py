@@ -8,22 +8,27 @@ from jax import Array
 from hardpde.geometry import Piece
 from hardpde.geometry.sampling import allocate, check_survival, inside, redraw_until
 from hardpde.geometry.stacking import place
+from hardpde.parameters import append
 from hardpde.problem import Focus, Period, Problem
 
 EARLIEST = 1e-6  # of the time span: √t has no derivative at its start
 
 
 def uniform(problem: Problem, key: Array, n: int) -> Array:
-    """n points (n, c), uniform in space and time."""
+    """n points (n, c), uniform in space, time and parameters."""
     space, time = jax.random.split(key)
     return anytime(problem, time, problem.domain.sample(space, n))
 
 
 def anytime(problem: Problem, key: Array, x: Array) -> Array:
-    """Points (n, d) at uniform times, (n, c); without time, as they are."""
-    if problem.time is None:
-        return x
-    return jnp.concatenate([x, _times(problem, jax.random.uniform(key, (len(x), 1)))], axis=1)
+    """Points (n, d) at uniform times and values of the parameters, (n, c); without these, as they are."""
+    if problem.time is not None:
+        x = jnp.concatenate([x, _times(problem, jax.random.uniform(key, (len(x), 1)))], axis=1)
+    return _any_values(problem, key, x)
+
+
+def _any_values(problem: Problem, key: Array, x: Array) -> Array:
+    return append(problem.parameters, x, jax.random.fold_in(key, 1) if problem.parameters else None)
 
 
 def graded(problem: Problem, key: Array, n: int) -> Array:
@@ -37,10 +42,10 @@ def graded(problem: Problem, key: Array, n: int) -> Array:
         y = jnp.concatenate(wished)
         x = x.at[: len(y)].set(jnp.where(inside(problem.domain, y)[:, None], y, x[: len(y)]))
     if problem.time is None:
-        return x
+        return _any_values(problem, keys[2], x)
     tau = jax.random.uniform(keys[2], (n, 1))
     early = jax.random.uniform(keys[3], (n, 1)) < (problem.hints.early if problem.layout.initial else 0.0)
-    return jnp.concatenate([x, _times(problem, jnp.where(early, tau**3, tau))], axis=1)
+    return _any_values(problem, keys[2], jnp.concatenate([x, _times(problem, jnp.where(early, tau**3, tau))], axis=1))
 
 
 def paired(problem: Problem, period: Period, key: Array, n: int) -> Array:

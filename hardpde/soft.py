@@ -10,6 +10,7 @@ from jax import Array
 
 from hardpde.ansatz import Batch, Term, laplacian_over
 from hardpde.blocks import Grid, default_counts
+from hardpde.fields import Schema
 from hardpde.formulation import (
     WHOLE,
     Balance,
@@ -23,7 +24,7 @@ from hardpde.formulation import (
     rows_of,
 )
 from hardpde.networks import mlp
-from hardpde.penalties import condition_penalties, periodic_penalties
+from hardpde.penalties import condition_penalties, stated_penalties
 from hardpde.problem import Hints, Problem, without_gradients
 from hardpde.sampling import uniform
 
@@ -39,7 +40,7 @@ def filled(problem: Problem, gradients: str) -> Problem:
 
 def plain_network(problem: Problem, layers, dtype: str) -> Callable[[Array], Model]:
     """One network from the coordinates, as they are, to the state."""
-    sizes = [problem.schema.coordinates, *layers, problem.schema.size]
+    sizes = [problem.schema.point, *layers, problem.schema.size]
     return lambda key: mlp(key, sizes, jnp.dtype(dtype))
 
 
@@ -64,7 +65,7 @@ def soft(problem: Problem, init: Callable[[Array], Model], *, points: int, bound
     second = schema.dim if problem.order == 2 else 0
     scale = plain_scale(problem)
     penalties = (*condition_penalties(problem, boundary, initial, chunks),
-                 *periodic_penalties(problem, points, chunks, default=1.0, each=boundary))
+                 *stated_penalties(problem, points, chunks, default=1.0, each=boundary))
 
     def state(model: Model, batch: Batch) -> Array:
         inputs = batch.terms[0].inputs
@@ -76,9 +77,9 @@ def soft(problem: Problem, init: Callable[[Array], Model], *, points: int, bound
         parts = []
         for k, penalty in enumerate(penalties):
             y, data = places_of(part, penalty.draw(jax.random.fold_in(key, k + 1)))
-            y = y.reshape(-1, schema.coordinates)
-            parts.append(Batch(y, None, (Term(needed(y, schema.dim, penalty.needs, second), None),), None, (), data))
-        return cast(Batch(x, None, (Term(coordinates(x, True, second), None),), jax.vmap(scale, out_axes=1)(x),
+            y = y.reshape(-1, schema.point)
+            parts.append(Batch(y, None, (Term(needed(y, schema, penalty.needs, second), None),), None, (), data))
+        return cast(Batch(x, None, (Term(coordinates(x, schema, True, second), None),), jax.vmap(scale, out_axes=1)(x),
                           tuple(parts)), dtype)
 
     def draw(key: Array, model: Model | None = None, part: Part = WHOLE) -> Batch:
@@ -86,7 +87,7 @@ def soft(problem: Problem, init: Callable[[Array], Model], *, points: int, bound
 
     @partial(jax.jit, static_argnums=1)
     def _at(x: Array, derivatives: bool) -> Batch:
-        inputs = coordinates(x, derivatives, second)
+        inputs = coordinates(x, schema, derivatives, second)
         return Batch(x, None, (Term(inputs, None),), jax.vmap(scale, out_axes=1)(x))
 
     def at(x: np.ndarray, derivatives: bool = False) -> Batch:
@@ -96,16 +97,18 @@ def soft(problem: Problem, init: Callable[[Array], Model], *, points: int, bound
                        devices=devices)
 
 
-def coordinates(x: Array, derivatives: bool, second: int) -> Array:
-    """The coordinates of points (n, c) as jets: (c, slots, n)."""
+def coordinates(x: Array, schema: Schema, derivatives: bool, second: int) -> Array:
+    """The coordinates and parameters of points (n, c) as jets: (c, slots, n)."""
     n, c = x.shape
     if not derivatives:
         return x.T[:, None]
-    slopes = jnp.broadcast_to(jnp.eye(c, dtype=x.dtype)[:, :, None], (c, c, n))
+    slopes = jnp.broadcast_to(jnp.eye(c, schema.coordinates, dtype=x.dtype)[:, :, None], (c, schema.coordinates, n))
     bends = [jnp.zeros((c, 1, n), x.dtype)] if second else []
     return jnp.concatenate([x.T[:, None], slopes, *bends], axis=1)
 
 
-def needed(x: Array, dim: int, needs: int, second: int) -> Array:
+def needed(x: Array, schema: Schema, needs: int, second: int) -> Array:
     """The same with as many slots as the rows of a penalty read."""
-    return coordinates(x, True, second) if needs > 1 else coordinates(x, True, 0)[:, : 1 + needs * dim]
+    if needs > 1:
+        return coordinates(x, schema, True, second)
+    return coordinates(x, schema, True, 0)[:, : 1 + needs * schema.dim]

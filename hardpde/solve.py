@@ -3,7 +3,8 @@
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from hardpde.files import replacing
 from hardpde.formulation import Formulation
 from hardpde.methods import METHODS
 from hardpde.networks import count
+from hardpde.parameters import values
 from hardpde.presets import make_stages, preset, with_steps
 from hardpde.problem import Problem
-from hardpde.training import CHECKPOINT_SECONDS, Training, fit, fit_all
+from hardpde.tensorboard import check_tensorboard, event_writer
+from hardpde.training import CHECKPOINT_SECONDS, Training, fit, fit_all, history_so_far
 
 MOST_DENSE = 30_000  # weights for which a dense inverse Hessian is kept
 
@@ -32,17 +35,20 @@ class Solution:
     settings: dict[str, Any]
     training: Training
 
-    def __call__(self, x: Any, t: Any = None) -> dict[str, np.ndarray]:
-        """All fields at points x (n, d), at time t (a number or n numbers): {name: (n, *shape)}; NaN outside a
-        field's region."""
+    def __call__(self, x: Any, t: Any = None, **stated: Any) -> dict[str, np.ndarray]:
+        """All fields at points x (n, d), at time t and with the parameters stated by name (each a number or n
+        numbers): {name: (n, *shape)}; NaN outside a field's region."""
         schema = self.problem.schema
         x = np.atleast_2d(np.asarray(x, float))
         if x.shape[1] == schema.dim and schema.timed:
             if t is None:
                 raise ValueError("the solution depends on time; give t, or points with time as last coordinate")
-            x = np.concatenate([x, np.broadcast_to(np.asarray(t, float).reshape(-1, 1), (len(x), 1))], axis=1)
+            x = _appended(x, t)
         if x.shape[1] != schema.coordinates:
             raise ValueError(f"points have {x.shape[1]} coordinates; {schema.coordinates} are needed")
+        for value in values(self.problem.parameters, stated):
+            x = _appended(x, value)
+        x = self.problem.back(x)
         inner = self.formulation.problem.schema
         if inner.names == schema.names:
             q = self.formulation.predict(self.training.model, x)
@@ -57,6 +63,21 @@ class Solution:
             part = part[:, :, 0] if base == name else part[:, :, 1 : 1 + schema.dim]
             found[name] = np.asarray(part).reshape(len(x), *shape)
         return self.problem.masked(found, x[:, : schema.dim])
+
+    def at(self, **stated: float) -> "Solution":
+        """The solution of one problem of a family, with a value for each of its parameters."""
+        problem, at = self.problem.at(**stated), self.formulation.at
+        fixed = values(self.problem.parameters, stated)
+
+        def whole(x: np.ndarray, derivatives: bool = False) -> Any:
+            for value in fixed:
+                x = _appended(x, value)
+            return at(x, derivatives)
+
+        inner = self.formulation.problem
+        inner = problem if inner is self.problem else inner.at(**stated)
+        formulation = replace(self.formulation, at=whole, problem=inner)
+        return Solution(problem, formulation, {**self.settings, "parameters": dict(stated)}, self.training)
 
     @property
     def parameters(self) -> int:
@@ -78,6 +99,12 @@ class Solution:
         if component not in found:
             raise ValueError(f"there is no picture of '{component}'; there are {', '.join(found)}")
         return field_grid(*found[component], component)
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: losses, errors, why each stage ended, the first field."""
+        from hardpde.display import solution_html
+
+        return solution_html(self)
 
     def save(self, path: str | Path) -> None:
         """Write the weights: settings in the first line, then plain arrays. Loading never executes code."""
@@ -109,16 +136,19 @@ class Solution:
 def solve(problem: Problem, method: str = "exact", preset: str = "quick", seed: int = 0, *,
           options: dict[str, Any] | None = None, stages: list[dict[str, Any]] | None = None,
           steps: list[int] | None = None, schedule: str = "fair", devices: int = 1,
-          report: Callable[[dict], None] = lambda record: None) -> Solution:
+          report: Callable[[dict], None] = lambda record: None, tensorboard: str | Path | None = None) -> Solution:
     """Solve a problem as a preset says.
 
     `options` overrides settings of the method, e.g. {"width": 64}; `stages` replaces the preset's, e.g.
     [{"optimiser": "adam", "steps": 500}, {"optimiser": "levenberg_marquardt", "steps": 200, "redraw": 50}];
     `steps` changes the number of steps of each stage; `schedule` "as-published" keeps Adam's rate constant for the
-    paper's baselines, as in the code behind its tables; `devices` share the points evenly.
+    paper's baselines, as in the code behind its tables; `devices` share the points evenly; `tensorboard` is a folder
+    for event files with the curves of the training, which TensorBoard reads.
     """
+    if tensorboard is not None:
+        check_tensorboard()
     settings = make_settings(problem, method, preset, seed, options, steps, stages, schedule, devices)
-    return run(problem, settings, report=report)
+    return run(problem, settings, report=report, tensorboard=tensorboard)
 
 
 def make_settings(problem: Problem, method: str, preset_name: str, seed: int,
@@ -190,12 +220,22 @@ def _kind(name: str, default: Any, value: Any) -> str:
 
 def run(problem: Problem, settings: dict[str, Any], *, checkpoint: Path | None = None, resume: bool = False,
         report: Callable[[dict], None] = lambda record: None, every: float = CHECKPOINT_SECONDS,
-        formulation: Formulation | None = None) -> Solution:
-    """Train as the settings say; with a checkpoint, a killed run can be resumed."""
+        formulation: Formulation | None = None, tensorboard: str | Path | None = None) -> Solution:
+    """Train as the settings say; with a checkpoint, a killed run can be resumed, and its curves for TensorBoard too."""
     stages = make_stages(settings["stages"])
     formulation = formulation or make_formulation(problem, settings)
-    training = fit(spread(formulation), stages, jax.random.key(settings["seed"]), path=checkpoint, resume=resume,
-                   report=report, every=every)
+    with ExitStack() as stack:
+        told = [report]
+        if tensorboard is not None:
+            before = history_so_far(checkpoint) if resume and checkpoint is not None else []
+            told.insert(0, stack.enter_context(event_writer(tensorboard, before)))
+
+        def tell(record: dict) -> None:
+            for each in told:
+                each(record)
+
+        training = fit(spread(formulation), stages, jax.random.key(settings["seed"]), path=checkpoint, resume=resume,
+                       report=tell, every=every)
     return Solution(problem, formulation, settings, training)
 
 
@@ -212,8 +252,15 @@ def run_seeds(problem: Problem, settings: dict[str, Any], seeds: list[int], *, f
 def fingerprint(problem: Problem) -> str:
     """A short name for what a model's shape depends on: the fields, the pieces and their conditions."""
     pieces = [(piece.name, [round(p, 12) for p in piece.params]) for piece in problem.domain.pieces]
-    text = json.dumps([problem.schema.fields, problem.time, pieces, [c.name for c in problem.conditions]])
+    open_numbers = [[[p.name, p.low, p.high] for p in problem.parameters]] if problem.parameters else []
+    text = json.dumps([problem.schema.fields, problem.time, pieces, [c.name for c in problem.conditions],
+                       *open_numbers])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _appended(x: np.ndarray, value: Any) -> np.ndarray:
+    """Points (n, c) with one number more, the same for all or one for each."""
+    return np.concatenate([x, np.broadcast_to(np.asarray(value, float).reshape(-1, 1), (len(x), 1))], axis=1)
 
 
 def _line(error: BaseException) -> str:

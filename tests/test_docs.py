@@ -22,8 +22,9 @@ SHORT = 30  # lines of code of an extension
 
 
 def blocks(path: Path, language: str) -> list[str]:
-    """The fenced blocks of one language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", path.read_text(), flags=re.S | re.M)
+    """The fenced blocks of one language, but those after <!-- not run -->."""
+    text = re.sub(r"<!-- not run -->\n+```.*?^```$", "", path.read_text(), flags=re.S | re.M)
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.S | re.M)
 
 
 def source_files() -> list[Path]:

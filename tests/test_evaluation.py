@@ -1,5 +1,7 @@
 """Metrics by hand, files read back by another library, pictures with empty holes, a report in one file."""
 
+import base64
+import json
 import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
@@ -10,6 +12,7 @@ import pytest
 
 import hardpde  # noqa: F401  (float64)
 from hardpde.evaluation import metrics, plots
+from hardpde.evaluation.browser import packed
 from hardpde.evaluation.evaluate import make_reference, measure, measure_baselines, pictures, plane
 from hardpde.evaluation.export import write_series, write_vtu
 from hardpde.evaluation.report import write_report
@@ -22,6 +25,7 @@ from hardpde.reference import Reference, node_weights
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 HOLE = (0.5, 0.5, 0.25)
+HALF = np.linspace(0, 1, 25)  # coordinates of the nodes of the square
 HISTORY = {
     "step": [10, 20, 5, 10],
     "loss": [1.0, 0.1, 0.05, float("nan")],
@@ -343,7 +347,6 @@ def test_every_dimension_has_a_picture(dim):
     figures = [plots.field_map(x, None, values, "u"), plots.error_map(x, None, values, 0 * values)]
     figures += [plots.field_grid(x, None, times, series, 1.01 * series, "u")]
     figures += [plots.field_grid(x, None, None, values)]
-    figures += [figure for _, figure in plots.field_frames(x, None, times, series)]
     normals = np.ones((200, dim)) / np.sqrt(dim)
     figures += [
         plots.domain_plot({"wall": x}, {"wall": normals}, {"wall": 0.1}),
@@ -353,14 +356,62 @@ def test_every_dimension_has_a_picture(dim):
         assert pixels(figure)[..., :3].std() > 1
 
 
-def test_frames_have_one_scale(holed):
+def stored(page, view, frame):
+    """Prediction and error of a view of a page at one frame, as the page's script reads them."""
+    found = []
+    for name in ("prediction", "error"):
+        low, high, text = page["values"][view["values"]][name][frame]
+        codes = np.frombuffer(base64.b64decode(text.removeprefix("base64,")), "<u2")
+        found.append(np.where(codes == 65535, np.nan, low + codes / 65534 * (high - low)))
+    return found
+
+
+def test_a_page_holds_fields_with_their_digits(holed):
     x, cells = holed
-    frames = plots.field_frames(
-        x, cells, [0, 1, 2], np.outer([1, 2, 3], x[:, 0]), np.outer([1, 2, 3], x[:, 1])
-    )
-    assert [label for label, _ in frames] == ["t = 0", "t = 1", "t = 2"]
-    limits = {figure.axes[0].collections[0].get_clim() for _, figure in frames}
-    assert limits == {(0.0, 3.0)}
+    r = np.outer([1.0, 2, 3], x[:, 0])
+    p = r + np.outer([1e-9, 1e-4, 1e-2], x[:, 1])
+    p[0, 5] = r[0, 5] = np.nan
+    page = packed({"u": (x, cells, np.array([0.0, 1, 2]), p, r), "v": (x, cells, np.array([0.0, 1, 2]), r, None)})
+    assert page["labels"] == ["t = 0", "t = 1", "t = 2"] and len(page["meshes"]) == 1
+    view, other = page["views"]
+    assert [panel["what"] for panel in view["panels"]] == ["reference", "prediction", "error"]
+    assert [panel["label"] for panel in other["panels"]] == ["v"]
+    assert [panel["limits"] for panel in view["panels"][:2]] == [[0.0, 3.0]] * 2  # one scale for all times
+    for k, size in enumerate((1e-9, 1e-4, 1e-2)):
+        prediction, error = stored(page, view, k)
+        np.testing.assert_allclose(prediction, p[k], atol=1e-4)
+        np.testing.assert_allclose(error, (p - r)[k], atol=1e-4 * size)  # small errors beside large ones
+    triangles = np.frombuffer(base64.b64decode(page["meshes"][0]["cells"].removeprefix("base64,")), "<u2")
+    assert np.array_equal(triangles.reshape(-1, 3), cells)
+
+
+def test_a_page_thins_large_meshes_and_leaves_holes_empty(holed, monkeypatch):
+    monkeypatch.setattr("hardpde.evaluation.browser.MOST_NODES", 200)
+    x, cells = holed
+    page = packed({"u": (x, cells, None, x[:, 0], None)})
+    nodes = np.frombuffer(base64.b64decode(page["meshes"][0]["x"].removeprefix("base64,")), "<f4").reshape(-1, 2)
+    triangles = np.frombuffer(base64.b64decode(page["meshes"][0]["cells"].removeprefix("base64,")), "<u2")
+    triangles = triangles.reshape(-1, 3)
+    assert len(nodes) == 200 < len(x)
+    assert np.min(np.hypot(*(nodes[triangles].mean(axis=1) - HOLE[:2]).T)) > HOLE[2] - 1 / 24
+    assert np.abs(np.linalg.det(np.diff(nodes[triangles], axis=1))).sum() == pytest.approx(len(cells) / 24**2, rel=0.02)
+    low, high, text = page["values"][0]["prediction"][0]
+    codes = np.frombuffer(base64.b64decode(text.removeprefix("base64,")), "<u2")
+    np.testing.assert_allclose(low + codes / 65534 * (high - low), nodes[:, 0], atol=1e-4)
+
+
+@pytest.mark.parametrize("dim, kind", [(1, "line"), (2, "points"), (3, "points"), (10, "scatter")])
+def test_a_page_draws_every_dimension(dim, kind):
+    x = np.random.default_rng(dim).random((400, dim))
+    page = packed({"u": (x, None, None, x[:, 0], x[:, 0] + 0.1)})
+    nodes = np.frombuffer(base64.b64decode(page["meshes"][0]["x"].removeprefix("base64,")), "<f4").reshape(-1, 2)
+    prediction, error = stored(page, page["views"][0], 0)
+    assert page["views"][0]["kind"] == kind and len(nodes) == len(prediction) >= 300
+    np.testing.assert_allclose(error, -0.1, atol=1e-9)
+    if dim < 4:
+        np.testing.assert_allclose(prediction, nodes[:, 0], atol=1e-4)
+    if dim == 1:
+        assert np.all(np.diff(nodes[:, 0]) >= 0)
 
 
 def test_colours_do_not_follow_a_singularity(holed):
@@ -404,7 +455,7 @@ def test_a_window_round_small_holes(monkeypatch):
     assert plots.hole_window(x, without((0.5, 0.0, 1.2))) is None  # large
     apart = cells[np.all(np.abs(x[cells][..., 0] - 5.5) > 0.2, axis=1)]  # two bodies, no hole
     assert plots.hole_window(x, apart) is None and plots.hole_window(x, None) is None
-    [(_, figure)] = plots.field_frames(x, one, None, x[:, 0], 1.01 * x[:, 0], "u", plots.hole_window(x, one))
+    figure = plots.field_grid(x, one, None, x[:, 0], 1.01 * x[:, 0], "u", window=plots.hole_window(x, one))
     axis = figure.axes[0]
     assert axis.get_xlim() == (left, right) and axis.get_ylim() == (bottom, top)
     assert axis.collections[0].get_clim()[1] < 2 < 6  # a scale of its own
@@ -416,8 +467,11 @@ def test_a_window_round_small_holes(monkeypatch):
     solution = stub(reference, lambda x: {"u": 1.01 * x[:, 0]}, u=())
     solution.training = SimpleNamespace(history=[])
     monkeypatch.setattr("hardpde.evaluation.evaluate.draw_domain", lambda problem: None)
-    frames, figures = pictures(solution, reference)
-    assert list(frames) == ["u", "u, close-up"] and set(figures) == {"history", "u", "u, close-up", "domain"}
+    drawn, figures = pictures(solution, reference)
+    assert set(figures) == {"history", "u", "u, close-up", "domain"}
+    whole, near = packed(drawn)["views"]
+    assert near["title"] == "u, close-up" and near["values"] == whole["values"]
+    assert near["frame"] == [[left, bottom], [right, top]] and near["panels"][1]["limits"][1] < 2
 
 
 def test_many_dimensions_are_drawn_in_a_plane_and_against_known_values(monkeypatch):
@@ -436,9 +490,11 @@ def test_many_dimensions_are_drawn_in_a_plane_and_against_known_values(monkeypat
     solution.problem = problem
     solution.training = SimpleNamespace(history=[])
     monkeypatch.setattr("hardpde.evaluation.evaluate.draw_domain", lambda problem: None)
-    frames, figures = pictures(solution, reference)
-    assert set(figures) == {"history", "u", "u, prediction against known values", "domain"} and len(frames["u"]) == 11
-    assert len(drawn_triangles(frames["u"][0][1])) == 3 * len(grid.cells)
+    drawn, figures = pictures(solution, reference)
+    assert set(figures) == {"history", "u", "u, prediction against known values", "domain"}
+    page = packed(drawn)
+    assert len(page["labels"]) == 11 and page["views"][0]["kind"] == "mesh" and "plane" in page["views"][0]["note"]
+    assert len(drawn_triangles(figures["u"])) == 3 * 4 * len(grid.cells)
     above, below = figures["u, prediction against known values"].axes[::4]
     known, predicted = np.asarray(above.collections[0].get_offsets()).T
     assert len(known) == 10_000 and predicted == pytest.approx(1.01 * known)
@@ -483,9 +539,11 @@ def report(holed, tmp_path_factory):
         [{"name": "robin <u>", "boundary": "cell", "violation": 3.25e-15},
          {"name": "soft", "boundary": "pipe", "violation": float("inf")}],
         HISTORY,
-        {"<b>": plots.field_frames(x, cells, times, 1.01 * r, r, "<b>")},
+        {"<b>": (x, cells, times, 1.01 * r, r)},
         {"the & domain": plots.domain_plot({"wall": x})},
         [{"stage": "lbfgs", "steps": 10, "why": "no decrease < 1e-9"}],
+        profiles=[{"name": "robin <u>", "boundary": "</script>cell", "along": "arc length", "at": [0.0, 1.0],
+                   "violation": [1e-15, float("inf")], "breaks": [], "where": "(1, 2)"}],
     )  # fmt: skip
     assert [p.name for p in path.parent.iterdir()] == ["report.html"]
     return path.read_text(encoding="utf-8")
@@ -507,11 +565,12 @@ def test_report_contains_the_numbers(report):
         "no decrease &lt; 1e-9",
     ):
         assert text in report
-    assert report.count("<tr") == 1 + 4 + 1 + 2 + 1 + 1 + 2 + 2  # errors, conditions, endings, settings
+    # now, errors, conditions, endings, settings
+    assert report.count("<tr") == 1 + 1 + 1 + 4 + 1 + 2 + 1 + 1 + 2 + 2
 
 
 def test_report_escapes_text(report):
-    for raw in ("<b>:", "<i>title", "<script>alert", "<u>", "of <b>", "the & domain"):
+    for raw in ("<b>:", "<i>title", "<script>alert", "<u>", "of <b>", "the & domain", "</script>cell"):
         assert raw not in report
     for text in ("&lt;b&gt;", "A &lt;i&gt;title&lt;/i&gt; {style}", "robin &lt;u&gt;", "the &amp; domain"):
         assert text in report
@@ -519,8 +578,18 @@ def test_report_escapes_text(report):
 
 def test_slider_has_a_step_for_every_time(report):
     assert re.findall(r"type='range' min='0' max='(\d+)'", report) == ["2"]
-    frames = re.search(r"<div class='frames'>(.*?)</div>", report, re.S).group(1)
-    assert frames.count("<img") == 3 and frames.count(" hidden>") == 2
+    data = json.loads(re.search(r"id='data'>(.*?)</script>", report).group(1))
+    assert data["labels"] == ["t = 0", "t = 0.5", "t = 1"]
+    assert data["now"]["<b> mae"] == [f"{0.01 * np.mean(1 + t * HALF):.2e}" for t in (0, 0.5, 1)]
+    assert data["now"]["<b> relative_l2"] == ["1.00 %"] * 3
+    assert data["charts"]["history"]["marks"] == [{"x": 0.0, "label": "adam"}, {"x": 20.0, "label": "lbfgs"}]
+    assert data["charts"]["history"]["lines"][0]["y"] == [1.0, 0.1, 0.05, None]
+    assert data["charts"]["condition 0"]["lines"][0]["y"] == [1e-15, None]
+
+
+def test_contents_lead_to_every_section(report):
+    links = re.findall(r"<a href='#([^']+)'>", report)
+    assert links == re.findall(r"<section id='([^']+)'>", report) and len(set(links)) == len(links) == 6
 
 
 def test_a_run_without_reference_has_a_report(tmp_path):

@@ -32,7 +32,13 @@ BOUNDS = {
     "reaction_3d": 0.02,  # 2e-3
     "thousand_holes": 0.1,  # with 36 holes
     "airfoil_from_file": 0.7,  # 0.34: a start too
+    "find_cooling": 0.05,
+    "find_conductivity": 0.05,
+    "bracket_stl": 0.005,  # 1.4e-4
+    "gasket_svg": 0.03,  # 8e-4
 }
+# Where equations are wishes, which the solution meets in part: those that hold.
+EQUATIONS = {"find_conductivity": [0, 1, 2, 7, 8]}
 OPTIONS = {"thousand_holes": {"holes": 36}, "airfoil_from_file": {}}  # where `problem` is a function
 
 
@@ -70,15 +76,15 @@ def test_an_example_is_short_and_starts_with_its_equation(example):
 
 
 def test_the_known_solution_solves_the_problem(example):
-    _, _, problem = example
+    name, _, problem = example
     state = partial(exact_state, problem)
 
     @jax.jit
     @jax.vmap
     def residuals(x):
-        return problem.residuals(x, state(x), jax.jacfwd(state)(x).T)
+        return problem.residuals(x, state(x), jax.jacfwd(state)(x).T[: problem.schema.coordinates])
 
-    found = np.asarray(residuals(problem._points(jax.random.key(0), 200)))
+    found = np.asarray(residuals(problem._points(jax.random.key(0), 200)))[:, EQUATIONS.get(name, slice(None))]
     assert np.abs(found).max() < 1e-11
     for condition in problem.conditions:
         x, n = _points(problem, condition.on, 100)
@@ -97,7 +103,9 @@ def test_training_approaches_it_with_every_condition_held(example):
     first = problem.schema.names[0]
     lives = problem.lives(first, x[:, : problem.schema.dim])
     known = np.asarray(jax.vmap(problem.exact)(x)[first])[lives]
-    error = np.linalg.norm(solution(x)[first][lives] - known) / np.linalg.norm(known)
+    points, stated = np.split(x, [problem.schema.coordinates], axis=1)
+    found = solution(points, **{p.name: value for p, value in zip(problem.parameters, stated.T)})
+    error = np.linalg.norm(found[first][lives] - known) / np.linalg.norm(known)
     print(f"{name}: {error:.2e}")
     assert error < BOUNDS[name]
 

@@ -1,14 +1,17 @@
 """The certificate: how far a model is from satisfying each condition, measured on every boundary."""
 
 from functools import lru_cache, partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from hardpde.conditions import INITIAL
+from hardpde.evaluation.outlines import runs
 from hardpde.geometry import touching_points
 from hardpde.networks import randomise
+from hardpde.parameters import append
 from hardpde.problem import Period, Problem
 from hardpde.sampling import EARLIEST, paired
 
@@ -49,13 +52,80 @@ def _steep(problem: Problem) -> bool:
     return problem.schema.traces or problem.stated is not problem
 
 
+def profiles(formulation, model, points: int = 300, times: int = 5) -> list[dict[str, Any]]:
+    """|A q − g| of each condition along its boundary, the largest of its rows and of a few times.
+
+    [{"name", "boundary", "along", "at", "violation", "breaks", "where"}]: `at` (n,) is the arc length in two
+    dimensions, the time on the ends of an interval, else the number of the point; `breaks` are where a stretch does not
+    touch the one before; `where` says in words where the largest is.
+    """
+    problem: Problem = formulation.problem
+    found: list[dict[str, Any]] = []
+    for condition in problem.pointwise:
+        along, at, x, n, breaks = _course(problem, condition.on, points, times)
+        flat, normals = x.reshape(-1, x.shape[-1]), np.tile(n, (len(x), 1))
+        a, g = jax.jit(jax.vmap(partial(condition.matrix, problem.schema, gradients=_steep(problem))))(flat, normals)
+        q = _traces(formulation, model, flat, [(flat, normals)])
+        off = np.abs(np.einsum("nrm,nm->nr", np.asarray(a), q) - np.asarray(g)).max(axis=1, initial=0.0)
+        found.append(_profile(condition.name, condition.on, along, at, off.reshape(x.shape[:2]), x, breaks, problem))
+    for period in problem.periods:
+        pairs = _pairs(problem, period, points)
+        jets = formulation.jet(model, pairs.reshape(-1, pairs.shape[-1]))
+        compare = jax.jit(jax.vmap(period.rows, (1, 1)))
+        off = np.abs(np.asarray(compare(jnp.asarray(pairs), jets.reshape(2, points, *jets.shape[1:]))))
+        boundary = f"{period.condition.on} = {period.condition.to}"
+        found.append(_profile(period.condition.name, boundary, "point", np.arange(points),
+                              off.max(axis=1, initial=0.0)[None], pairs[:1], [], problem))
+    return found
+
+
+def _profile(name: str, boundary: str, along: str, at, off: np.ndarray, x: np.ndarray, breaks, problem) -> dict:
+    """One row of `profiles`: what is found at k times and n places (k, n), at points (k, n, c)."""
+    off = np.where(np.isfinite(off), off, np.inf)
+    place = x[np.unravel_index(off.argmax(), off.shape)]
+    space = ", ".join(f"{v:.4g}" for v in place[: problem.schema.dim][:3]) + ", …" * (problem.schema.dim > 3)
+    where = f"({space})" + (f", t = {place[problem.schema.dim]:.3g}" if problem.time is not None else "")
+    return {"name": name, "boundary": boundary, "along": along, "at": [float(v) for v in at], "where": where,
+            "violation": [float(v) for v in off.max(axis=0)], "breaks": [int(b) for b in breaks]}
+
+
+def _course(problem: Problem, name: str, points: int, times: int) -> tuple:
+    """A way along a boundary: what measures it, the measure (n,), points (k, n, c) at k times, normals, breaks."""
+    dim = problem.schema.dim
+    if name == INITIAL:
+        x, n = _points(problem, INITIAL, points)
+        if dim == 1:
+            x = x[np.argsort(x[:, 0])]
+        return ("x", x[:, 0], x[None], n, []) if dim == 1 else ("point", np.arange(len(x)), x[None], n, [])
+    stretches = runs(problem, name, points, 3)
+    x, n = (np.concatenate([run[k] for run in stretches]) for k in (0, 1))
+    starts = np.cumsum([0, *(len(run.x) for run in stretches)])[1:-1]
+    if problem.time is None:
+        instants = None
+    else:
+        start, end = problem.time
+        if _steep(problem):  # derivatives are taken from just after the start of time on
+            start = start + EARLIEST * (end - start)
+        instants = np.linspace(start, end, points if dim == 1 else times)
+    if dim == 1 and instants is not None:
+        at = np.tile(instants, len(x))
+        ends = _with_time(np.repeat(x, len(instants), axis=0), at)
+        return "t", at, ends[None], np.repeat(n, len(instants), axis=0), np.arange(1, len(x)) * len(instants)
+    steps = np.append(0.0, np.linalg.norm(np.diff(x, axis=0), axis=1))
+    apart = [s for s in starts if steps[s] > 3 * max(steps[s - 1], steps[min(s + 1, len(steps) - 1)])]
+    steps[apart] = 0.0
+    along, at = {1: ("x", x[:, 0]), 2: ("arc length", np.cumsum(steps))}.get(dim, ("point", np.arange(len(x)) * 1.0))
+    moments = [x] if instants is None else [_with_time(x, np.full(len(x), t)) for t in instants]
+    return along, at, np.stack(moments), n, apart if dim == 2 else starts
+
+
 def _traces(formulation, model, x: np.ndarray, samples: list) -> np.ndarray:
     """The state (n, m) at boundary points and, where conditions ask for them, its gradients (n, m + m d)."""
     problem: Problem = formulation.problem
     if not _steep(problem):
         return formulation.predict(model, x)
     m, d = problem.schema.size, problem.schema.dim
-    on = np.concatenate([(n != 0).any(axis=1) for _, n, *_ in samples])  # not those of the initial condition
+    on = np.concatenate([(sample[1] != 0).any(axis=1) for sample in samples])  # not those of the initial condition
     slopes = np.zeros((len(x), m * d))
     if on.any():
         slopes[on] = formulation.jet(model, x[on])[:, :, 1 : 1 + d].reshape(-1, m * d)
@@ -63,11 +133,8 @@ def _traces(formulation, model, x: np.ndarray, samples: list) -> np.ndarray:
 
 
 def _periodic_row(formulation, models: list, period: Period, points: int) -> dict:
-    """The same for a periodic condition; derivatives are taken from just after the start of time on."""
-    pairs = np.array(paired(formulation.problem, period, jax.random.key(14), points))
-    if formulation.problem.time is not None:
-        start, end = formulation.problem.time
-        pairs[:, ::10, -1], pairs[:, 5::10, -1] = start + EARLIEST * (end - start), end
+    """The same for a periodic condition."""
+    pairs = _pairs(formulation.problem, period, points)
     compare = jax.jit(jax.vmap(period.rows, (1, 1)))
     worst = 0.0
     for model in models:
@@ -77,6 +144,16 @@ def _periodic_row(formulation, models: list, period: Period, points: int) -> dic
         worst = max(worst, float(rows.max()) if np.isfinite(rows).all() else float("inf"))
     return {"name": period.condition.name, "boundary": f"{period.condition.on} = {period.condition.to}",
             "points": points, "violation": worst}
+
+
+def _pairs(problem: Problem, period: Period, points: int) -> np.ndarray:
+    """Pairs of points (2, n, c) that a period joins; derivatives are taken from just after the start of time on."""
+    pairs = np.array(paired(problem, period, jax.random.key(14), points))
+    if problem.time is not None:
+        start, end = problem.time
+        when = problem.schema.dim
+        pairs[:, ::10, when], pairs[:, 5::10, when] = start + EARLIEST * (end - start), end
+    return pairs
 
 
 def random_models(formulation, count: int = 3, seed: int = 0) -> list:
@@ -112,6 +189,12 @@ def boundary_points(problem: Problem, name: str, points: int) -> tuple[np.ndarra
 
 
 def _points(problem: Problem, name: str, points: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same in space and time, for parameters all over their ranges."""
+    x, n = _instants(problem, name, points)
+    return np.asarray(append(problem.parameters, x)), n
+
+
+def _instants(problem: Problem, name: str, points: int) -> tuple[np.ndarray, np.ndarray]:
     """The same in space and time."""
     if name == INITIAL:
         space = [np.asarray(problem.domain.sample(jax.random.key(13), points))]

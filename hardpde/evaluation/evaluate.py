@@ -4,22 +4,22 @@ import csv
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy.spatial import Delaunay
 
 from hardpde.evaluation import plots
-from hardpde.evaluation.certificate import boundary_points, certify, violation
+from hardpde.evaluation.certificate import boundary_points, certify, profiles, violation
 from hardpde.evaluation.export import write_series, write_vtu
 from hardpde.evaluation.metrics import errors
+from hardpde.evaluation.outlines import Run, collars, runs
 from hardpde.evaluation.report import write_report
 from hardpde.files import replacing
-from hardpde.geometry import distances
+from hardpde.parameters import append, middle
 from hardpde.problem import Problem
 from hardpde.reference import Reference, node_weights
 
@@ -31,7 +31,11 @@ HISTORY = ("stage", "step", "steps", "loss", "held_out", "seconds")
 
 
 def predict_on(solution, x: np.ndarray, times: np.ndarray | None) -> dict[str, np.ndarray]:
-    """All fields at nodes (n, d): (n, *shape), or (k, n, *shape) at k times."""
+    """All fields at nodes (n, d): (n, *shape), or (k, n, *shape) at k times.
+
+    Those of a family are the ones in the middle of its ranges.
+    """
+    solution = typical_solution(solution)
     if times is None:
         return solution(x)
     slices = [solution(x, t) for t in times]
@@ -82,6 +86,17 @@ def measure(solution, reference: Reference | None) -> dict[str, dict[str, Any]]:
     if reference is None:
         return {}
     return compare(solution.problem, predict_on(solution, reference.x, reference.times), reference)
+
+
+def family_errors(solution, stated: Sequence[Mapping[str, float]] | None = None) -> list[dict[str, Any]]:
+    """Errors of a family at values of its parameters: [{"at", "errors"}]; those stated, or eight spread evenly."""
+    known = solution.problem.parameters
+    if stated is None:
+        rows = np.asarray(append(known, np.zeros((8, 0)))).tolist()
+        stated = [dict(zip((p.name for p in known), row)) for row in rows]
+    members = [solution.at(**row) for row in stated]
+    return [{"at": dict(row), "errors": measure(member, make_reference(member.problem))}
+            for row, member in zip(stated, members)]
 
 
 def measure_baselines(problem: Problem, reference: Reference | None) -> dict[str, dict[str, dict[str, Any]]]:
@@ -139,13 +154,27 @@ def nodes(problem: Problem, reference: Reference | None, points: int = 4000) -> 
         cells = Delaunay(x).simplices
         inside = np.asarray(jax.jit(jax.vmap(problem.domain.sdf))(x[cells].mean(axis=1))) < 1e-9
         cells = cells[inside]
+    if problem.mapping is not None:
+        x = typical(problem).places(x)
     return Reference(x, known(problem, x, times), times, cells)
+
+
+def typical(problem: Problem) -> Problem:
+    """The problem, or of a family the one in the middle of its ranges."""
+    return problem.at(**middle(problem.parameters)) if problem.parameters else problem
+
+
+def typical_solution(solution: Any) -> Any:
+    """The solution of the typical problem."""
+    return solution.at(**middle(solution.problem.parameters)) if solution.problem.parameters else solution
 
 
 def known(problem: Problem, x: np.ndarray, times: np.ndarray | None) -> dict[str, np.ndarray]:
     """The known solution, if there is one, at nodes (n, d): shapes as in `predict_on`."""
     if problem.exact is None:
         return {}
+    problem = typical(problem)
+    assert problem.exact is not None
     evaluate = jax.jit(jax.vmap(problem.exact))
     if times is None:
         return problem.masked(evaluate(x), x)
@@ -153,24 +182,22 @@ def known(problem: Problem, x: np.ndarray, times: np.ndarray | None) -> dict[str
     return problem.masked({name: np.stack([np.asarray(s[name]) for s in slices]) for name in slices[0]}, x)
 
 
-def pictures(solution, reference: Reference | None) -> tuple[dict, dict]:
-    """Frames {field: [(time, figure)]} for the report's slider, and figures {name: figure} to save."""
-    frames, figures = {}, {"history": plots.history_plot(columns(solution.training.history))}
+def pictures(solution, reference: Reference | None) -> tuple[dict[str, Drawn], dict[str, Any]]:
+    """What the report's slider moves, {field: what a picture needs}, and figures {name: figure} to save."""
+    figures = {"history": plots.history_plot(columns(solution.training.history))}
     drawn = components(solution, reference)
     x, cells, *_ = next(iter(drawn.values()))
     window = plots.hole_window(x, cells)
     for label, data in drawn.items():
-        frames[label], figures[label] = plots.field_frames(*data, label), plots.field_grid(*data, label)
+        figures[label] = plots.field_grid(*data, label)
         if window is not None:
-            near = f"{label}, close-up"
-            frames[near] = plots.field_frames(*data, label, window)
-            figures[near] = plots.field_grid(*data, label, window=window)
+            figures[f"{label}, close-up"] = plots.field_grid(*data, label, window=window)
     if solution.problem.schema.dim > 3 and reference is not None:
         for label, (_, _, times, values, truth) in _components(solution, reference).items():
             if truth is not None:
                 figures[f"{label}{AGREEMENT}"] = plots.agreement_plot(times, values, truth, label)
     figures["domain"] = draw_domain(solution.problem)
-    return frames, figures
+    return drawn, figures
 
 
 def components(solution, reference: Reference | None) -> dict[str, Drawn]:
@@ -228,23 +255,52 @@ def _components(solution, grid: Reference) -> dict[str, Drawn]:
 
 
 def draw_domain(problem: Problem):
-    """The named boundaries with their normals and collars."""
-    samples = {name: boundary_points(problem, name, 4000) for name in problem.domain.boundaries}
-    collars = {piece.name: _collar(problem, piece.name, samples[piece.name][0]) for piece in problem.layout.pieces}
-    return plots.domain_plot({name: x for name, (x, _) in samples.items()},
-                             {name: n for name, (_, n) in samples.items()}, collars, problem.name)
+    """The domain with its named boundaries, their conditions, normals and collars."""
+    dim = problem.schema.dim
+    drawn: dict[str, list] = {"x": [], "normal": [], "collar": []}
+    names = list(problem.domain.boundaries)
+    found = {name: runs(problem, name, 1200 if dim < 3 else 5000, 33 if dim < 3 else 600) for name in names}
+    for name in names:
+        gap = [np.full((1, dim), np.nan)] if dim == 2 else []  # parts curves that do not touch
+        widths = collars(problem, found[name])
+        drawn["x"].append(np.concatenate([part for run in found[name] for part in (run.x, *gap)]))
+        drawn["normal"].append(np.concatenate([part for run in found[name] for part in (run.normal, *gap)]))
+        drawn["collar"].append(None if widths[0] is None else np.concatenate(
+            [part for width in widths for part in (width, *(np.full(1, np.nan) for _ in gap))]))
+    x, normal, width = (dict(zip(names, part)) for part in drawn.values())
+    both = [name for name in names if all(p.two_sided for p in problem.domain.boundaries[name].pieces)]
+    return plots.domain_plot(x, normal, {name: w for name, w in width.items() if w is not None}, problem.name,
+                             {name: f"{name}: {conditions_on(problem, name)}" for name in names},
+                             _close_up([run for part in found.values() for run in part], problem.domain.size), both)
 
 
-def _collar(problem: Problem, name: str, x: np.ndarray) -> np.ndarray:
-    """How wide the collar is at points (n, d) of a boundary, (n,): it shrinks towards sharp corners."""
-    layout = problem.layout
-    members = [k for k, piece in enumerate(layout.pieces) if piece.name == name]
-    pieces = tuple(layout.pieces[k] for k in members)
+def conditions_on(problem: Problem, name: str) -> str:
+    """The conditions on a boundary in words."""
+    stated = [c.name for c in problem.conditions if name in (c.on, getattr(c, "to", None))]
+    return " and ".join(stated) or "free"
 
-    def one(y):
-        return layout.widths(jnp.asarray(members)[jnp.argmin(distances(pieces, y))], y)
 
-    return np.asarray(jax.jit(jax.vmap(one))(jnp.asarray(x)))
+def _close_up(found: list[Run], size: float) -> np.ndarray | None:
+    """A window round bodies that are small against the domain: all, if they lie together, or else a few."""
+    if found[0].x.shape[1] != 2:
+        return None
+    bodies: dict[int, list[np.ndarray]] = {}
+    for run in found:
+        bodies.setdefault(run.piece.body, []).append(run.x)
+    boxes = np.array([[np.concatenate(part).min(axis=0), np.concatenate(part).max(axis=0)] for part in bodies.values()])
+    boxes = boxes[np.ptp(boxes, axis=1).max(axis=1) < size / 6]
+    if not len(boxes):
+        return None
+    low, high = boxes[:, 0].min(axis=0), boxes[:, 1].max(axis=0)
+    largest = float(np.ptp(boxes, axis=1).max())
+    if (high - low).max() < size / 3:
+        pad = 0.3 * (high - low).max()
+        return np.stack([low - pad, high + pad])
+    if largest > size / 25:
+        return None
+    centres = boxes.mean(axis=1)
+    centre = centres[np.linalg.norm(centres - (low + high) / 2, axis=1).argmin()]
+    return np.stack([centre - 4 * largest, centre + 4 * largest])
 
 
 def columns(history: list[dict]) -> dict[str, list]:
@@ -269,6 +325,9 @@ def finish(solution, folder: Path, provenance: dict) -> dict[str, Any]:
     }
     if baselines := measure_baselines(problem, reference):
         result["baselines"] = baselines
+    if problem.parameters:
+        result["at"] = middle(problem.parameters)
+        result["family"] = family_errors(solution) if problem.exact is not None else []
     solution.save(folder / "model.eqx")
     write_history(folder / "history.csv", training.history)
     write_json(folder / "metrics.json", {**result, **provenance})
@@ -280,7 +339,7 @@ def finish(solution, folder: Path, provenance: dict) -> dict[str, Any]:
 
 def show(solution, folder: Path, result: dict, certificate: list, reference, provenance: dict) -> None:
     """Pictures and the report."""
-    frames, figures = pictures(solution, reference)
+    drawn, figures = pictures(solution, reference)
     (folder / "figures").mkdir(exist_ok=True)
     for name, figure in figures.items():
         figure.savefig(folder / "figures" / f"{_safe(name)}.png", dpi=130)
@@ -288,12 +347,21 @@ def show(solution, folder: Path, result: dict, certificate: list, reference, pro
     write_report(
         folder / "report.html", f"{settings['problem']} by {settings['method_name']}",
         {"preset": settings["preset"], "seed": settings["seed"], "weights": solution.parameters,
-         "seconds": round(solution.training.seconds, 1), "method": settings["method"],
+         "seconds": round(solution.training.seconds, 1), **_said(settings, provenance),
+         **({"shown at": result["at"]} if result.get("at") else {}), "method": settings["method"],
          **{f"stage {k + 1}": stage for k, stage in enumerate(settings["stages"])}, "provenance": provenance},
-        result["errors"], certificate, columns(solution.training.history), frames,
+        result["errors"], certificate, columns(solution.training.history), drawn,
         {**{name: figure for name, figure in figures.items() if name.endswith(AGREEMENT)},
          "The domain, its boundaries, normals and collars": figures["domain"]},
-        solution.training.endings, result.get("baselines"))
+        solution.training.endings, result.get("baselines"),
+        profiles(typical_solution(solution).formulation, solution.training.model))
+
+
+def _said(settings: dict, provenance: dict) -> dict[str, Any]:
+    """What the first line of a report says beside the figures, as far as it is known."""
+    known = {"schedule": settings.get("schedule"), "device": provenance.get("device"),
+             "commit": provenance.get("commit")}
+    return {key: value for key, value in known.items() if value}
 
 
 def export(solution, stem: Path, reference: Reference | None) -> Path:

@@ -12,20 +12,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch, PathPatch, Rectangle
+from matplotlib.path import Path
 from matplotlib.tri import Triangulation
 from numpy.typing import ArrayLike
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
+from hardpde.evaluation.outlines import chains
+from hardpde.geometry.planar import signed_area
 from hardpde.reference import shares
 
 FIELD, ERROR = "viridis", "magma_r"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195", "#444444")
 INK, GREY, FAINT = "#1f2933", "#6b7785", "#d9dee4"
 Cells = np.ndarray | None
-Frame = tuple[str, Figure]
 FAR = 3.0  # times the range on 99 % of the area: a range that the colours do not follow
 
 
@@ -60,8 +65,8 @@ def field_grid(
     A row shares one scale; reference and prediction share theirs. A `window` ((left, bottom), (right, top))
     of a plane mesh is drawn alone, with scales of its own.
     """
-    view = _view(x, cells, window)
-    rows = _rows(view, prediction, reference, times)
+    view = view_of(x, cells, window)
+    rows = rows_of(view, prediction, reference, times)
     instants = None if times is None else np.asarray(times, float)
     count = 1 if instants is None else len(instants)
     shown = np.unique(np.linspace(0, count - 1, min(columns, count)).round().astype(int))
@@ -77,44 +82,15 @@ def field_grid(
         if drawn is not None:
             _colourbar(figure, drawn, list(line), values)
         if instants is None:
-            line[0].set_title(_row_name(label, name), color=INK)
+            line[0].set_title(row_name(label, name), color=INK)
         else:
-            line[0].set_ylabel(_row_name(label, name), weight="bold", color=INK, labelpad=8)
+            line[0].set_ylabel(row_name(label, name), weight="bold", color=INK, labelpad=8)
     return figure
 
 
-def _row_name(label: str, name: str) -> str:
+def row_name(label: str, name: str) -> str:
+    """What a picture of a field is called."""
     return label if label == "|error|" else f"{label} {name}".strip()
-
-
-def field_frames(
-    x: ArrayLike,
-    cells: ArrayLike | None,
-    times: ArrayLike | None,
-    prediction: ArrayLike,
-    reference: ArrayLike | None = None,
-    name: str = "",
-    window: ArrayLike | None = None,
-) -> list[Frame]:
-    """One (label, figure) per time for a slider: reference, prediction, |error| side by side, fixed scales.
-
-    Shapes as in `field_grid`; without a reference a frame is the prediction alone.
-    """
-    view = _view(x, cells, window)
-    rows = _rows(view, prediction, reference, times)
-    labels = ["steady state"] if times is None else [f"t = {t:g}" for t in np.asarray(times, float)]
-    width, height = _panel_size(view)
-    frames = []
-    for i, when in enumerate(labels):
-        figure = new_figure((width + 0.9) * len(rows), height + 0.5)
-        axes = figure.subplots(1, len(rows), squeeze=False)[0]
-        for axis, (label, values, colours, limits) in zip(axes, rows):
-            drawn = _draw(axis, view, values[i], colours, limits)
-            axis.set_title(_row_name(label, name))
-            if drawn is not None:
-                _colourbar(figure, drawn, [axis], values)
-        frames.append((when, figure))
-    return frames
 
 
 def hole_window(x: ArrayLike, cells: ArrayLike | None) -> np.ndarray | None:
@@ -219,83 +195,216 @@ def domain_plot(
     normals: Mapping[str, ArrayLike] | None = None,
     collars: Mapping[str, ArrayLike] | None = None,
     title: str = "",
+    labels: Mapping[str, str] | None = None,
+    window: ArrayLike | None = None,
+    both: Sequence[str] = (),
 ) -> Figure:
-    """The named boundaries as stated: points (n, 2), outward normals (n, 2), widths of the collars, one or (n,).
+    """The named boundaries as stated: points (n, d), outward normals (n, d), widths of the collars, one or (n,).
 
-    Every boundary has a colour and an entry in the legend; arrows show where its normals point, a faint
-    line where its collar ends. Points in three dimensions are drawn as a cloud, in one as marks on a line.
+    Every boundary has a colour and an entry in the legend, `labels` says what stands there. In two dimensions
+    points are joined in their order, rows of NaN part them; the domain is shaded and its holes are left empty, arrows
+    show where normals point, the tinted strip along a boundary is its collar (on two sides of those named in `both`),
+    and a `window` ((left, bottom), (right, top)) is drawn larger beside it. In one dimension boundaries are marks on a
+    line; in three one looks through the walls in front; in more there are words.
     """
     samples = {name: _nodes(points) for name, points in boundaries.items()}
     if not samples:
         raise ValueError("there are no boundaries to draw; pass at least one name with its points")
     dim = next(iter(samples.values())).shape[1]
-    if dim >= 3:
-        return _domain_cloud(samples, title)
-    flat = {name: np.pad(points, [(0, 0), (0, 2 - dim)]) for name, points in samples.items()}
-    everything = np.concatenate(list(flat.values()))
-    extent = np.ptp(everything, axis=0).max() or 1.0
-    figure = _domain_figure(everything, title, rows=-(-len(flat) // 4))
-    axis = figure.axes[0]
-    for i, (name, points) in enumerate(flat.items()):
-        colour = COLOURS[i % len(COLOURS)]
+    drawn = []
+    for i, (name, points) in enumerate(samples.items()):
+        n = None if normals is None or name not in normals else np.asarray(normals[name], float).reshape(points.shape)
         width = (collars or {}).get(name)
         width = None if width is None else np.broadcast_to(np.asarray(width, float), len(points))
-        label = name if width is None else f"{name} (collar {width.max():.2g})"
-        n = None if normals is None else normals.get(name)
-        if n is not None:
-            n = np.pad(np.asarray(n, float).reshape(len(points), -1), [(0, 0), (0, 2 - dim)])
-            if width is not None:
-                inner = points - width[:, None] * n
-                axis.scatter(inner[:, 0], inner[:, 1], s=2, color=colour, alpha=0.25, lw=0, zorder=1)
-            some = _spread(points, 0.03 * extent)
-            length = _arrow(points[some], n[some], everything, 0.045 * extent)
-            axis.quiver(
-                *points[some].T, *n[some].T, color=colour, alpha=0.9, angles="xy", scale_units="xy",
-                scale=1 / length, width=0.002, headwidth=4, headlength=4.5, headaxislength=4, zorder=2,
-            )  # fmt: skip
-        axis.scatter(
-            points[:, 0], points[:, 1], s=5 if dim == 2 else 12, color=colour, lw=0, label=label, zorder=3
-        )
-    if dim == 1:
-        axis.set_yticks([])
-    _legend_below(figure, len(flat))
+        label = name if labels is None else labels.get(name, name)
+        if width is not None:
+            label += f", collar {np.nanmax(width):.2g}"
+        drawn.append(_Side(points, n, width, label, COLOURS[i % len(COLOURS)], name in both))
+    if dim > 3:
+        return _domain_words(drawn, dim, title)
+    if dim == 3:
+        return _domain_solid(drawn, title)
+    return _domain_plane(drawn, title, window) if dim == 2 else _domain_line(drawn, title)
+
+
+class _Side(NamedTuple):
+    """A boundary to draw: points (n, d), normals, widths of its collar, its words and colour, if it has two sides."""
+
+    x: np.ndarray
+    normal: np.ndarray | None
+    width: np.ndarray | None
+    label: str
+    colour: str
+    both: bool
+
+    @property
+    def tint(self) -> tuple:
+        """The colour of the collar, light enough for lines on it."""
+        return tuple(1 - 0.22 * (1 - c) for c in to_rgb(self.colour))
+
+    def runs(self) -> list[np.ndarray]:
+        """Numbers of the points between rows of NaN."""
+        here = np.isfinite(self.x).all(axis=1)
+        parts = np.split(np.arange(len(self.x)), np.flatnonzero(np.diff(here.astype(int))) + 1)
+        return [part for part in parts if here[part[0]]]
+
+
+def _domain_plane(sides: list[_Side], title: str, window: ArrayLike | None) -> Figure:
+    everything = np.concatenate([side.x[np.isfinite(side.x).all(axis=1)] for side in sides])
+    frames = [np.stack([everything.min(axis=0), everything.max(axis=0)])]
+    frames += [] if window is None else [np.asarray(window, float)]
+    size = np.maximum(np.ptp(frames[0], axis=0), 1e-12)
+    wide = size[0] > 1.2 * size[1]  # a close-up then stands below, not beside
+    scale = min((8.6 if wide or window is None else 5.6) / size[0], 7.0 / size[1])
+    width, height = max(4.5, scale * size[0] + 0.9), scale * size[1] + 0.9
+    second = 0.0 if window is None else min(height, 5.0) if wide else 4.6
+    whole = width + (0 if wide else second)
+    columns = max(1, min(len(sides), int(whole / (0.6 + 0.085 * max(len(side.label) for side in sides)))))
+    rows = -(-len(sides) // columns)
+    figure = new_figure(whole, height + (second if wide else 0) + 0.3 + 0.27 * rows)
+    ratios = [height, second] if wide else [width, second]
+    grid = {"height_ratios" if wide else "width_ratios": ratios[: len(frames)]}
+    axes = figure.subplots(*((len(frames), 1) if wide else (1, len(frames))), squeeze=False, gridspec_kw=grid).ravel()
+    for axis, frame, name in zip(axes, frames, (title, "close-up")):
+        _draw_sides(axis, sides, frame, everything)
+        axis.set_title(name, color=INK)
+    if window is not None:
+        (left, bottom), (right, top) = frames[1]
+        axes[0].add_patch(Rectangle((left, bottom), right - left, top - bottom, fill=False, ec=INK, lw=0.8, ls=":"))
+    handles = [Patch(fc="#f3f5f7" if side.width is None else side.tint, ec=side.colour, lw=2, label=side.label)
+               for side in sides]  # fmt: skip
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, handlelength=1.2)
     return figure
 
 
-def _domain_figure(everything: np.ndarray, title: str, rows: int) -> Figure:
-    """Axes with room for a legend of so many rows below."""
-    low, high = everything.min(axis=0), everything.max(axis=0)
-    pad = 0.08 * ((high - low).max() or 1.0)
-    size = np.maximum(high - low + 2 * pad, 1e-12)
-    scale = min(8.0 / size[0], 7.0 / size[1])
-    figure = new_figure(max(4.5, scale * size[0] + 0.6), max(2.2, scale * size[1] + 0.75 + 0.35 * rows))
-    axis = figure.subplots()
-    axis.set_xlim(low[0] - pad, high[0] + pad)
-    axis.set_ylim(low[1] - pad, high[1] + pad)
+def _draw_sides(axis: Axes, sides: list[_Side], frame: np.ndarray, everything: np.ndarray) -> None:
+    """One view of a plane domain: what lies in the frame, lengths of arrows and strengths of lines to suit it."""
+    extent = np.ptp(frame, axis=0).max() or 1.0
+    outline = _filled([side.x[run] for side in sides if not side.both for run in side.runs()])
+    if outline is not None:
+        axis.add_patch(PathPatch(outline, fc="#f3f5f7", ec="none", zorder=0))
+    near = everything[np.all((everything >= frame[0] - 0.1 * extent) & (everything <= frame[1] + 0.1 * extent), axis=1)]
+    for side in sides:
+        runs = side.runs()
+        if side.width is not None and side.normal is not None:
+            strips = []
+            for run in runs:
+                x, off = side.x[run], side.width[run, None] * side.normal[run]
+                strips += [np.concatenate([x + (off if side.both else 0), (x - off)[::-1]])]
+            axis.add_collection(PolyCollection(strips, facecolor=side.colour, edgecolor="none", alpha=0.2, zorder=1))
+        axis.add_collection(LineCollection([side.x[run] for run in runs], colors=side.colour, linewidths=1.8, zorder=3))
+        if side.normal is None:
+            continue
+        some = np.concatenate([run[_apart(side.x[run], 0.045 * extent)] for run in runs])
+        here = np.all((side.x[some] >= frame[0]) & (side.x[some] <= frame[1]), axis=1)
+        if some[here].size:
+            x, n = side.x[some[here]], side.normal[some[here]]
+            length = _arrow(x, n, near, 0.04 * extent)
+            axis.quiver(*x.T, *n.T, color=side.colour, angles="xy", scale_units="xy", scale=1 / length, width=0.0025,
+                        headwidth=4, headlength=4.5, headaxislength=4, zorder=2)  # fmt: skip
+    pad = 0.07 * extent
+    axis.set(xlim=(frame[0, 0] - pad, frame[1, 0] + pad), ylim=(frame[0, 1] - pad, frame[1, 1] + pad))
     axis.set_aspect("equal")
-    axis.set_title(title)
+    axis.locator_params(nbins=5)
     _quiet(axis)
+
+
+def _apart(x: np.ndarray, gap: float) -> np.ndarray:
+    """Numbers of points about `gap` apart along a curve, its ends left out; none on a curve too short to show any."""
+    along = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(x, axis=0), axis=1)))
+    count = max(int(along[-1] / gap), 4 if along[-1] > 1.8 * gap else 0)
+    return np.searchsorted(along, (np.arange(count) + 0.5) * along[-1] / max(count, 1))
+
+
+def _filled(curves: list[np.ndarray]) -> Path | None:
+    """The area between closed curves; None where they do not close."""
+    vertices, codes = [], []
+    for chain in chains(curves):
+        loop = np.concatenate([curves[k][::-1] if back else curves[k] for k, back in chain])
+        steps = np.linalg.norm(np.diff(loop, axis=0), axis=1)
+        if np.linalg.norm(loop[0] - loop[-1]) > 2 * steps.max(initial=0.0):
+            return None
+        loop = loop if signed_area(loop) > 0 else loop[::-1]
+        vertices.append(loop)
+        codes.append([Path.MOVETO] + [Path.LINETO] * (len(loop) - 2) + [Path.CLOSEPOLY])
+    if not vertices:
+        return None
+    low, high = (np.array([end(loop, axis=0) for loop in vertices]) for end in (np.min, np.max))
+    turned = []
+    for k, loop in enumerate(vertices):  # one inside an odd number of others is a hole: it runs the other way round
+        around = np.flatnonzero(np.all((low <= low[k]) & (high >= high[k]), axis=1))
+        count = sum(bool(Path(vertices[i]).contains_point(loop[0])) for i in around if i != k)
+        turned.append(loop[::-1] if count % 2 else loop)
+    return Path(np.concatenate(turned), np.concatenate(codes))
+
+
+def _domain_line(sides: list[_Side], title: str) -> Figure:
+    """Marks on a line with arrows, collars as strips."""
+    everything = np.concatenate([side.x[:, 0] for side in sides])
+    low, high = float(everything.min()), float(everything.max())
+    extent = high - low or 1.0
+    figure = new_figure(7.5, 2.2)
+    axis = figure.subplots()
+    axis.plot([low, high], [0, 0], color=FAINT, lw=6, solid_capstyle="butt", zorder=0)
+    for side in sides:
+        x = side.x[:, 0]
+        if side.normal is not None:
+            n = side.normal[:, 0]
+            if side.width is not None:
+                for at, end in zip(x, x - side.width * n):
+                    axis.plot([at, end], [0, 0], color=side.tint, lw=6, solid_capstyle="butt", zorder=1)
+            axis.quiver(x, 0 * x, n, 0 * n, color=side.colour, angles="xy", scale_units="xy", scale=1 / (0.06 * extent),
+                        width=0.004)  # fmt: skip
+        axis.plot(x, 0 * x, "o", color=side.colour, label=side.label, zorder=3)
+    axis.set(xlim=(low - 0.12 * extent, high + 0.12 * extent), ylim=(-1, 1), yticks=[])
+    axis.set_title(title, color=INK)
+    _quiet(axis)
+    figure.legend(loc="outside lower center", ncols=min(len(sides), 3), frameon=False, handletextpad=0.3)
     return figure
 
 
-def _domain_cloud(samples: Mapping[str, np.ndarray], title: str) -> Figure:
-    """The first three coordinates of the boundaries of a solid."""
-    figure = new_figure(6.5, 5.5)
-    axis: Any = figure.add_subplot(projection="3d")
-    axis.set_box_aspect(np.maximum(np.ptp(np.concatenate(list(samples.values()))[:, :3], axis=0), 1e-12))
+def _domain_solid(sides: list[_Side], title: str) -> Figure:
+    """The boundaries of a solid: of each the parts whose normals point away, as if the walls in front were glass."""
+    figure = new_figure(7.5, 6.6)
+    axis: Any = figure.add_subplot(projection="3d", elev=22, azim=-58)
+    extents = np.ptp(np.concatenate([side.x for side in sides]), axis=0)
+    axis.set_box_aspect(np.maximum(extents, 1e-12))
     axis.locator_params(nbins=4)
     axis.tick_params(labelsize=8, labelcolor=GREY)
-    for i, (name, points) in enumerate(samples.items()):
-        axis.scatter(*points[:, :3].T, s=8, color=COLOURS[i % len(COLOURS)], label=name, lw=0)
-    axis.set_title(title)
-    _legend_below(figure, len(samples))
+    for each in (axis.xaxis, axis.yaxis, axis.zaxis):
+        each.pane.set_visible(False)
+        each._axinfo["grid"].update(color=FAINT, linewidth=0.6)
+    elevation, azimuth = np.radians([22, -58])
+    to_eye = np.array([np.cos(elevation) * np.cos(azimuth), np.cos(elevation) * np.sin(azimuth), np.sin(elevation)])
+    points, colours = [], []
+    for side in sides:
+        away = np.full(len(side.x), True) if side.normal is None else side.normal @ to_eye <= (1 if side.both else 0.05)
+        light = np.full(len(side.x), 0.7) if side.normal is None else 0.35 + 0.6 * np.abs(side.normal @ to_eye)
+        base = np.array(to_rgb(side.colour))
+        points.append(side.x[away])
+        colours.append(np.clip(1 - light[away, None] * (1 - base), 0, 1))
+        axis.plot([], [], [], "o", color=side.colour, label=side.label)
+        if side.normal is not None and away.any():
+            some = np.flatnonzero(away)[_spread(side.x[away], 0.16 * extents.max())]
+            axis.quiver(*side.x[some].T, *side.normal[some].T, length=0.07 * extents.max(), color=side.colour, lw=1.1,
+                        arrow_length_ratio=0.35)  # fmt: skip
+    axis.scatter(*np.concatenate(points).T, s=9, c=np.concatenate(colours), lw=0, alpha=0.9, depthshade=False)
+    axis.set_title(title, color=INK)
+    columns = max(1, min(len(sides), int(7.5 / (0.6 + 0.085 * max(len(side.label) for side in sides)))))
+    figure.legend(loc="outside lower center", ncols=columns, frameon=False, handletextpad=0.3)
     return figure
 
 
-def _legend_below(figure: Figure, count: int) -> None:
-    figure.legend(
-        loc="outside lower center", ncols=min(count, 4), frameon=False, markerscale=2.5, handletextpad=0.3
-    )
+def _domain_words(sides: list[_Side], dim: int, title: str) -> Figure:
+    """What can be said of boundaries that nobody can see."""
+    figure = new_figure(7.0, 0.9 + 0.32 * len(sides))
+    axis = figure.subplots()
+    axis.axis("off")
+    axis.set_title(f"{title}: {dim} dimensions, which no picture shows; its boundaries in words", color=INK, loc="left")
+    for k, side in enumerate(sides):
+        axis.text(0.02, 1 - (k + 0.5) / len(sides), side.label, color=side.colour, va="center",
+                  transform=axis.transAxes)  # fmt: skip
+    return figure
 
 
 def _spread(points: np.ndarray, gap: float) -> np.ndarray:
@@ -307,14 +416,14 @@ def _spread(points: np.ndarray, gap: float) -> np.ndarray:
 def _arrow(points: np.ndarray, n: np.ndarray, everything: np.ndarray, length: float) -> float:
     """A length of arrows, at most `length`, that stay well off the boundary on the other side of a hole."""
     tree = cKDTree(everything)
-    for _ in range(6):
-        if np.mean(tree.query(points + 2 * length * n)[0] > 1.7 * length) > 0.9:
+    for _ in range(4):
+        if np.mean(tree.query(points + 1.5 * length * n)[0] > 1.4 * length) > 0.7:
             break
         length /= 1.5
     return length
 
 
-class _View(NamedTuple):
+class View(NamedTuple):
     """What is drawn: nodes (n, d), their simplices, which of all nodes they are, the frame, a note below it."""
 
     x: np.ndarray
@@ -324,13 +433,14 @@ class _View(NamedTuple):
     note: str
 
 
-def _view(x: ArrayLike, cells: ArrayLike | None, window: ArrayLike | None = None) -> _View:
+def view_of(x: ArrayLike, cells: ArrayLike | None, window: ArrayLike | None = None) -> View:
+    """Nodes and simplices as they are drawn, in a `window` those that are seen in it."""
     nodes, simplices, note = _nodes(x), _cells(cells), ""
     if nodes.shape[1] > 3 and simplices is not None and simplices.shape[1] == 3:
         nodes, note = nodes[:, :2], "the plane of x₁ and x₂ through the centre"
     frame = np.stack([nodes.min(axis=0), nodes.max(axis=0)])
     if window is None:
-        return _View(nodes, simplices, slice(None), frame, note)
+        return View(nodes, simplices, slice(None), frame, note)
     low, high = np.asarray(window, float)
     if simplices is None or nodes.shape[1] != 2:
         raise ValueError("a window is of a plane mesh; pass triangles as cells")
@@ -339,13 +449,13 @@ def _view(x: ArrayLike, cells: ArrayLike | None, window: ArrayLike | None = None
     if not seen.any():
         raise ValueError("the window shows nothing of the mesh")
     kept, renumbered = np.unique(simplices[seen], return_inverse=True)
-    return _View(nodes[kept], renumbered.reshape(-1, 3), kept, np.stack([low, high]), note)
+    return View(nodes[kept], renumbered.reshape(-1, 3), kept, np.stack([low, high]), note)
 
 
 def _single(
     x: ArrayLike, cells: ArrayLike | None, values: ArrayLike, title: str, label: str, colours: str
 ) -> Figure:
-    view = _view(x, cells)
+    view = view_of(x, cells)
     scalar = np.asarray(values, float)
     if scalar.shape != (len(view.x),):
         raise ValueError(
@@ -363,7 +473,7 @@ def _single(
     return figure
 
 
-def _rows(view: _View, prediction: ArrayLike, reference: ArrayLike | None, times: ArrayLike | None) -> list[tuple]:
+def rows_of(view: View, prediction: ArrayLike, reference: ArrayLike | None, times: ArrayLike | None) -> list[tuple]:
     """(label, values (k, n), colours, limits) of reference, prediction and error, as far as known."""
     p = np.asarray(prediction, float)
     p = p[None] if times is None else p
@@ -385,7 +495,7 @@ def _rows(view: _View, prediction: ArrayLike, reference: ArrayLike | None, times
     ]
 
 
-def _limits(view: _View, values: np.ndarray, colours: str) -> tuple[float, float]:
+def _limits(view: View, values: np.ndarray, colours: str) -> tuple[float, float]:
     """The scale of a picture; that of a map is the range on 99 % of its area if the other values lie far off."""
     known = np.isfinite(values)
     finite = values[known]
@@ -402,7 +512,7 @@ def _limits(view: _View, values: np.ndarray, colours: str) -> tuple[float, float
     return (low, high) if high > low else (low, low + max(abs(low), 1e-12))
 
 
-def _draw(axis: Axes, view: _View, values: np.ndarray, colours: str, limits: tuple[float, float]) -> Any:
+def _draw(axis: Axes, view: View, values: np.ndarray, colours: str, limits: tuple[float, float]) -> Any:
     """Draw one scalar field; the mappable for a colourbar, or None for a line."""
     x = view.x
     scale: dict[str, Any] = {"vmin": limits[0], "vmax": limits[1], "cmap": colours}
@@ -422,15 +532,37 @@ def _draw(axis: Axes, view: _View, values: np.ndarray, colours: str, limits: tup
     return None
 
 
+def flattened(view: View) -> tuple[str, np.ndarray, np.ndarray, str]:
+    """How a field is drawn without a solid picture: as "mesh", "points", "line" or "scatter"; which nodes are shown,
+    where in the plane (k, 2), and a note. Values of lines and scatters are heights over the first coordinate."""
+    x = view.x
+    everything = np.arange(len(x))
+    if x.shape[1] == 2:
+        return ("points" if view.cells is None else "mesh"), everything, x, view.note
+    if x.shape[1] == 3:
+        kept, note = _slice(x)
+        return "points", np.flatnonzero(kept), x[kept, :2], note
+    if x.shape[1] == 1:
+        order = np.argsort(x[:, 0])
+        return "line", order, np.pad(x[order], [(0, 0), (0, 1)]), "over x"
+    radius = np.linalg.norm(x - (x.min(axis=0) + x.max(axis=0)) / 2, axis=1)
+    return "scatter", everything, np.stack([radius, 0 * radius], axis=1), "over the distance from the centre"
+
+
+def _slice(x: np.ndarray) -> tuple[np.ndarray, str]:
+    """Which nodes (n, 3) are nearest the middle plane of the last coordinate, and a note that says so."""
+    middle = (x[:, 2].min() + x[:, 2].max()) / 2
+    off = np.abs(x[:, 2] - middle)
+    band = max(0.04 * np.ptp(x[:, 2]), np.partition(off, min(len(off) - 1, 300))[min(len(off) - 1, 300)])
+    return off <= band, f"slice z = {middle:.3g} ± {band:.1g}"
+
+
 def _draw_cloud(axis: Axes, x: np.ndarray, values: np.ndarray, scale: dict) -> Any:
     """Points in colour; in three dimensions those nearest the middle plane of the last coordinate."""
     if x.shape[1] == 3:
-        middle = (x[:, 2].min() + x[:, 2].max()) / 2
-        off = np.abs(x[:, 2] - middle)
-        band = max(0.04 * np.ptp(x[:, 2]), np.partition(off, min(len(off) - 1, 300))[min(len(off) - 1, 300)])
-        kept = off <= band
+        kept, note = _slice(x)
         x, values = x[kept], values[kept]
-        axis.set_xlabel(f"slice z = {middle:.3g} ± {band:.1g}", color=GREY, size=8)
+        axis.set_xlabel(note, color=GREY, size=8)
     _frame(axis, x)
     size = float(np.clip(25000 / len(x), 1.5, 40))
     return axis.scatter(x[:, 0], x[:, 1], c=values, s=size, lw=0, rasterized=True, clip_on=False, **scale)
@@ -476,7 +608,7 @@ def _mark_stages(axis: Axes, borders: list[tuple[int, str]], steps: np.ndarray) 
         )
 
 
-def _panel_size(view: _View, width: float = 3.2, height: float = 3.8) -> tuple[float, float]:
+def _panel_size(view: View, width: float = 3.2, height: float = 3.8) -> tuple[float, float]:
     """Width and height of a panel in inches that fits the shape of the domain."""
     if view.x.shape[1] not in (2, 3):
         return width * 1.25, width

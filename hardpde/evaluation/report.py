@@ -2,7 +2,9 @@
 
 import base64
 import io
+import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -11,7 +13,8 @@ from typing import Any
 from matplotlib.figure import Figure
 from PIL import features
 
-from hardpde.evaluation.plots import Frame, history_plot, total_steps
+from hardpde.evaluation.browser import curve, packed
+from hardpde.evaluation.plots import total_steps
 from hardpde.files import replacing
 
 EXACT = 1e-10  # below it a condition is called exact
@@ -32,10 +35,11 @@ def write_report(
     metrics: Mapping[str, Mapping[str, Any]],
     certificate: Sequence[Mapping[str, Any]],
     history: Mapping[str, Sequence],
-    fields: Mapping[str, Sequence[Frame]] | None = None,
+    fields: Mapping[str, tuple] | None = None,
     figures: Mapping[str, Figure] | None = None,
     endings: Sequence[Mapping[str, Any]] = (),
     baselines: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
+    profiles: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Write the report of a run to `path`.
 
@@ -43,27 +47,41 @@ def write_report(
     metrics:     {field: what `metrics.errors` returned}, empty without a reference; "parts" holds more of them
     certificate: [{"name", "boundary", "violation"}], max |A q - g| of every condition
     history:     lists "step", "loss", "held_out", "stage", "seconds" of equal length, as for `history_plot`
-    fields:      {field: frames of `plots.field_frames`}, each shown with a slider over its frames
+    fields:      {field: (x, cells, times, prediction, known values or None)}, shapes as in `plots.field_grid`;
+                 one slider moves all that depend on time, and the errors at that time with them
     figures:     {caption: figure}, shown at the end
     endings:     [{"stage", "steps", "why"}], why each stage of the training ended
     baselines:   {name: metrics}, the errors of trivial predictions, told beside those of the run
+    profiles:    what `certificate.profiles` returned, drawn along each boundary
     """
+    page = packed(fields or {})
+    page["now"] = _now(metrics, page["times"])
+    page["charts"] = {f"condition {k}": _along(row) for k, row in enumerate(profiles)}
+    if len(history.get("step", [])):
+        page["charts"]["history"] = _losses(history)
     body = [
         f"<header><h1>{escape(title)}</h1>{tags(settings)}</header>",
         _headline(metrics, certificate, history, baselines or {}),
-        section("Fields", *(_slider(name, frames) for name, frames in (fields or {}).items())),
+        section("Fields", *_fields(page, metrics)),
         section("Errors against the reference", _errors(metrics, baselines or {})),
-        section("Conditions", _certificate(certificate)),
+        section("Conditions", _certificate(certificate), _courses(profiles)),
         section("Training", _training(history, endings)),
         section("Figures", *(captioned(caption, figure) for caption, figure in (figures or {}).items())),
         section("Settings and provenance", settings_tables(settings)),
     ]
-    write_page(path, title, body)
+    write_page(path, title, body, page)
 
 
-def write_page(path: str | Path, title: str, body: Iterable[str]) -> None:
-    """Write one page of HTML parts, those that are empty left out."""
-    page = PAGE.format(title=escape(title), style=STYLE, script=SCRIPT, body="\n".join(filter(None, body)))
+def write_page(path: str | Path, title: str, body: Iterable[str], data: Mapping[str, Any] | None = None) -> None:
+    """Write one page of HTML parts, those that are empty left out; `data` is what its script draws."""
+    content = "\n".join(filter(None, body))
+    links = "".join(f"<a href='#{name}'>{text}</a>"
+                    for name, text in re.findall(r"<section id='([^']*)'><h2>(.*?)</h2>", content))
+    if data is not None:  # no text of a user may end the script
+        text = json.dumps(data, allow_nan=False, ensure_ascii=True).replace("<", "\\u003c")
+        content += f"\n<script type='application/json' id='data'>{text}</script>"
+    style, script = ((Path(__file__).parent / "page" / name).read_text("utf-8") for name in ("page.css", "page.js"))
+    page = PAGE.format(title=escape(title), style=style, script=script, body=content, links=links)
     with replacing(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
 
@@ -74,7 +92,8 @@ class Strong(str):
 
 def section(title: str, *parts: str) -> str:
     content = "\n".join(filter(None, parts))
-    return f"<section><h2>{escape(title)}</h2>\n{content}\n</section>" if content else ""
+    name = re.sub(r"\W+", "-", title.lower()).strip("-")
+    return f"<section id='{name}'><h2>{escape(title)}</h2>\n{content}\n</section>" if content else ""
 
 
 def tags(settings: Mapping[str, Any]) -> str:
@@ -115,7 +134,8 @@ def cards(rows: Iterable[tuple[str, str, str]]) -> str:
     """Large numbers side by side, each with a label above and a note below."""
     return "<div class='cards'>" + "".join(
         f"<div class='card'><div class='label'>{escape(label)}</div>"
-        f"<div class='number'>{escape(number)}</div><div class='note'>{escape(note)}</div></div>"
+        f"<div class='number'>{escape(number)}</div>"
+        f"<div class='note'>{escape(note).replace(' %', '&nbsp;%')}</div></div>"
         for label, number, note in rows
     ) + "</div>"  # fmt: skip
 
@@ -172,52 +192,94 @@ def _certificate(certificate: Sequence[Mapping[str, Any]]) -> str:
     note = (
         f"<p class='small'>Exact: max |A q − g| on the boundary is at most {EXACT:g}, that is, rounding.</p>"
     )
-    return table(["condition", "boundary", "max |A q − g|", ""], rows) + note
+    return table(["condition", "boundary", "max |A q − g|", ""], rows, left=2) + note
+
+
+def _along(profile: Mapping[str, Any]) -> dict[str, Any]:
+    """The curve of one profile; what is zero to the last bit is drawn at the smallest rounding."""
+    values = [max(v, 1e-17) if math.isfinite(v) else None for v in map(_float, profile["violation"])]
+    largest = max(map(_float, profile["violation"]), default=0.0)
+    said = f"largest {_metric('', largest)} at {profile['where']}" if largest > 0 else "zero everywhere"
+    return curve(f"violation of {profile['name']} along {profile['boundary']}", profile["along"],
+                 [("|A q − g|", profile["at"], values)], said=said, breaks=profile["breaks"], height=170)
+
+
+def _courses(profiles: Sequence[Mapping[str, Any]]) -> str:
+    """A curve for every condition, with the largest value in words."""
+    if not profiles:
+        return ""
+    charts = "".join(
+        f"<div><h3><b>{escape(row['name'])}</b> on {escape(row['boundary'])}, |A q − g| over {row['along']}</h3>"
+        f"<div class='chart' data-chart='condition {k}'></div><p class='said'></p></div>"
+        for k, row in enumerate(profiles))  # fmt: skip
+    return f"<div class='charts'>{charts}</div>"
+
+
+def _losses(history: Mapping[str, Sequence]) -> dict[str, Any]:
+    steps, borders = total_steps(history)
+    lines = [(label, steps, history[key]) for key, label in (("loss", "training"), ("held_out", "held-out"))
+             if len(history.get(key, []))]
+    said = f"{count_text(int(steps[-1]), 'step')}"
+    if len(history.get("seconds", [])):
+        said += f" in {_float(history['seconds'][-1]):.4g} s"
+    return curve("training loss and held-out loss over the steps", "step", lines, said=said, marks=borders, height=300)
 
 
 def _training(history: Mapping[str, Sequence], endings: Sequence[Mapping[str, Any]]) -> str:
     parts = []
     if len(history.get("step", [])):
-        parts.append(_image(history_plot(history), "training loss and held-out loss over the steps"))
+        parts.append("<p class='legend'><span>training loss</span><span>held-out loss</span></p>"
+                     "<div><div class='chart' data-chart='history'></div><p class='said'></p></div>")
     if endings:
         rows = (([row["stage"], f"{row['steps']:,}", row["why"]], "") for row in endings)
         parts.append(table(["stage", "steps", "why it ended"], rows, words=("why it ended",)))
     return "\n".join(parts)
 
 
-def _slider(name: str, frames: Sequence[Frame]) -> str:
-    """All frames inline, one visible; a range input switches between them."""
-    if not frames:
-        return ""
-    last = len(frames) - 1
-    images = "".join(
-        _image(figure, f"{name}, {label}", "" if i == last else " hidden")
-        for i, (label, figure) in enumerate(frames)
-    )
-    labels = "".join(f"<li>{escape(label)}</li>" for label, _ in frames)
-    control = (
-        f"<div class='control'><button type='button' aria-label='play'>▶</button>"
-        f"<input type='range' min='0' max='{last}' step='1' value='{last}' "
-        f"aria-label='time of {escape(name)}'>"
-        f"<output>{escape(frames[-1][0])}</output></div>"
-    )
-    return (
-        f"<div class='slider'><h3>{escape(name)}</h3>{control if last else ''}"
-        f"<div class='frames'>{images}</div><ul hidden>{labels}</ul></div>"
-    )
+def _now(metrics: Mapping[str, Mapping[str, Any]], times: Sequence[float] | None) -> dict[str, list[str]]:
+    """The errors at the time of each frame as text, by component and metric; a dash where they are not known."""
+    found = {}
+    for name, errors in metrics.items():
+        for key in METRIC_NAMES if times and "by_time" in errors else ():
+            rows = {round(row["time"], 9): row.get(key) for row in errors["by_time"]}
+            found[f"{name} {key}"] = [_metric(key, rows.get(round(t, 9))) for t in times or ()]
+    return found
+
+
+def _fields(page: Mapping[str, Any], metrics: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
+    """The slider, the errors at its time, and a place for every picture."""
+    last = len(page["labels"]) - 1
+    if page["views"] and page["times"] and last:
+        yield (f"<div class='control'><button type='button' aria-label='play'>▶</button>"
+               f"<input type='range' min='0' max='{last}' step='1' value='{last}' id='time' aria-label='time' "
+               f"aria-valuetext='{escape(page['labels'][-1])}'><output for='time'>{escape(page['labels'][-1])}</output>"
+               f"</div>")
+        names = [name for name in metrics if f"{name} mae" in page["now"]]
+        if names:
+            head = "".join(f"<th>{escape(name)}</th>" for name in ("error at this time", *METRIC_NAMES.values()))
+            lines = "".join(f"<tr><td>{escape(name)}</td>" + "".join(
+                f"<td data-now='{escape(f'{name} {key}', quote=True)}'>{page['now'][f'{name} {key}'][-1]}</td>"
+                for key in METRIC_NAMES) + "</tr>" for name in names)
+            yield (f"<div class='scroll now'><table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>")
+    for k, view in enumerate(page["views"]):
+        alone = " alone" if len(view["panels"]) == 1 else ""
+        yield (f"<div class='view' data-view='{k}'><h3>{escape(view['title'])}</h3><div class='panels{alone}'></div>"
+               f"<p class='under'>{escape(view['note'])}</p></div>")
+    if page["views"]:
+        yield "<noscript><p>The fields are drawn by a script; the folder figures has them as pictures.</p></noscript>"
 
 
 def captioned(caption: str, figure: Figure) -> str:
     return f"<figure>{_image(figure, caption)}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
-def _image(figure: Figure, text: str, attribute: str = "") -> str:
+def _image(figure: Figure, text: str) -> str:
     kind = "webp" if features.check("webp") else "png"
     buffer = io.BytesIO()
     options: dict[str, Any] = {"pil_kwargs": {"quality": 90, "method": 4}} if kind == "webp" else {}
     figure.savefig(buffer, format=kind, dpi=130, **options)
     data = base64.b64encode(buffer.getvalue()).decode()
-    return f"<img src='data:image/{kind};base64,{data}' alt='{escape(text)}'{attribute}>"
+    return f"<img src='data:image/{kind};base64,{data}' alt='{escape(text)}'>"
 
 
 def settings_tables(settings: Mapping[str, Any]) -> str:
@@ -300,6 +362,7 @@ PAGE = """<!doctype html>
 <style>{style}</style>
 </head>
 <body>
+<nav aria-label="sections"><div>{links}</div></nav>
 <main>
 {body}
 </main>
@@ -307,84 +370,4 @@ PAGE = """<!doctype html>
 <script>{script}</script>
 </body>
 </html>
-"""
-
-STYLE = """
-:root { color-scheme: light;
-  --ink: #1f2933; --grey: #5c6773; --line: #e3e7ec; --blue: #0b5c94; --back: #f4f6f8; }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--back); color: var(--ink);
-  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
-main { max-width: 1080px; margin: 0 auto; padding: 32px 20px 8px; }
-h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 10px; letter-spacing: -0.01em; }
-h2 { font-size: 1.2rem; margin: 0 0 14px; }
-h3 { font-size: 0.95rem; margin: 0 0 8px; color: var(--grey); }
-.tags { display: flex; flex-wrap: wrap; gap: 6px 18px; margin: 0 0 24px; color: var(--grey);
-  font-size: 0.9rem; }
-.tags b { color: var(--ink); font-weight: 600; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(200px, 1fr)); gap: 14px;
-  margin: 0 0 18px; }
-.card, section { background: #fff; border: 1px solid var(--line); border-radius: 10px; }
-.card { padding: 16px 18px; }
-.label { color: var(--grey); font-size: 0.85rem; }
-.number { font-size: 1.75rem; font-weight: 650; color: var(--blue); font-variant-numeric: tabular-nums; }
-.lead { font-size: 1.1rem; margin: 0 0 20px; }
-details { margin: 0 0 8px; }
-summary { cursor: pointer; font-weight: 600; margin: 0 0 8px; }
-.note, .small { color: var(--grey); font-size: 0.82rem; overflow-wrap: anywhere; }
-.small + .small { margin-top: -8px; }
-section { padding: 20px 22px; margin: 0 0 18px; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
-th { text-align: right; font-weight: 600; color: var(--grey); border-bottom: 2px solid var(--line); }
-td { text-align: right; border-bottom: 1px solid var(--line); }
-th, td { padding: 6px 12px; white-space: pre; }
-th:first-child, td:first-child, .words th, .words td { text-align: left; }
-.left2 :is(th, td):nth-child(2), .left3 :is(th, td):nth-child(-n+3) { text-align: left; }
-.words td { white-space: normal; overflow-wrap: anywhere; }
-.words thead + tbody td:first-child { white-space: nowrap; }
-.scroll + h3 { margin-top: 22px; }
-tr:last-child td { border-bottom: 0; }
-tr.total td { font-weight: 650; background: #f7f9fb; }
-tr.trivial td { color: var(--grey); }
-td.best { font-weight: 700; color: var(--blue); }
-tr.good td:last-child { color: #14733c; font-weight: 600; }
-tr.weak td:last-child { color: #a8480b; font-weight: 600; }
-img { display: block; max-width: 100%; height: auto; margin: 0 auto; }
-img[hidden] { display: none; }
-figure { margin: 0 0 20px; }
-figcaption { text-align: center; color: var(--grey); font-size: 0.9rem; }
-.slider + .slider { margin-top: 26px; border-top: 1px solid var(--line); padding-top: 18px; }
-.control { display: flex; align-items: center; gap: 14px; margin: 0 0 12px; }
-.control input { flex: 1; accent-color: var(--blue); }
-.control output { min-width: 6.5em; font-weight: 600; font-variant-numeric: tabular-nums; }
-.control button { border: 1px solid var(--line); background: #fff; border-radius: 6px;
-  width: 36px; height: 32px; color: var(--blue); cursor: pointer; }
-.groups { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 300px), 1fr));
-  gap: 20px 28px; }
-.groups td:first-child { color: var(--grey); width: 45%; }
-.groups td { padding: 4px 8px 4px 0; }
-footer { max-width: 1080px; margin: 0 auto; padding: 0 20px 32px; color: var(--grey); font-size: 0.82rem; }
-@media print { body { background: #fff; } .control { display: none; } section { break-inside: avoid; } }
-"""
-
-SCRIPT = """
-for (const slider of document.querySelectorAll(".slider")) {
-  const input = slider.querySelector("input"), button = slider.querySelector("button");
-  if (!input) continue;
-  const images = slider.querySelectorAll("img"), labels = slider.querySelectorAll("li");
-  const show = () => {
-    images.forEach((image, i) => { image.hidden = i !== Number(input.value); });
-    slider.querySelector("output").textContent = labels[input.value].textContent;
-  };
-  let timer = null;
-  const stop = () => { clearInterval(timer); timer = null; button.textContent = "\\u25b6"; };
-  input.addEventListener("input", () => { stop(); show(); });
-  button.addEventListener("click", () => {
-    if (timer) return stop();
-    button.textContent = "\\u275a\\u275a";
-    timer = setInterval(() => { input.value = (Number(input.value) + 1) % images.length; show(); }, 500);
-  });
-  show();
-}
 """

@@ -4,12 +4,17 @@ from .base import Boundary, Kind, Piece, Shape, TimeSlice
 from .checks import check_shape
 from .csg import Difference, Intersection, Union
 from .distance import distances, gap_matrix, stack, touching_points
+from .drawings import read_outline
+from .facets import Patch, Plate, Solid
 from .files import airfoil, read_airfoil
 from .inlay import Inlay
 from .kinds import Arc, Face, Segment, Sphere
+from .meshes import read_mesh
+from .moving import moving, moving_all
 from .nearby import Nearby
 from .outlines import Loop, Spline
 from .shapes import Ball, Box, Interval, Polygon
+from .surfaces import read_surface
 
 __all__ = [
     "Arc",
@@ -24,10 +29,13 @@ __all__ = [
     "Kind",
     "Loop",
     "Nearby",
+    "Patch",
     "Piece",
+    "Plate",
     "Polygon",
     "Segment",
     "Shape",
+    "Solid",
     "Sphere",
     "Spline",
     "TimeSlice",
@@ -36,7 +44,12 @@ __all__ = [
     "check_shape",
     "distances",
     "gap_matrix",
+    "moving",
+    "moving_all",
     "read_airfoil",
+    "read_mesh",
+    "read_outline",
+    "read_surface",
     "stack",
     "touching_points",
 ]

@@ -57,6 +57,10 @@ class Kind(ABC):
             raise ValueError(f"curvature is a number for plane boundaries only, and this one is in {self.dim}-D")
         return jnp.zeros(())
 
+    def triangles(self, p: tuple[float, ...] | np.ndarray) -> np.ndarray | None:
+        """The triangles (t, 3, 3) that a piece in 3-D is made of; None if it is curved or in another dimension."""
+        return None
+
     def sample(self, p: jax.Array, key: jax.Array, n: int) -> jax.Array:
         """n points (n, d), uniform by measure."""
         return jax.vmap(self.place, (None, 0))(jnp.asarray(p), jax.random.uniform(key, (n, self.dim)))
@@ -260,7 +264,7 @@ class Boundary:
 
 @dataclass(frozen=True)
 class TimeSlice:
-    """The slice t = t0 of shape x time, a boundary for points (x, t)."""
+    """The slice t = t0 of shape x time, a boundary for points (x, t, …)."""
 
     shape: Shape
     t0: float = 0.0
@@ -268,11 +272,11 @@ class TimeSlice:
 
     def distance(self, x: jax.Array) -> jax.Array:
         """t - t0."""
-        return x[-1] - self.t0
+        return x[self.shape.dim] - self.t0
 
     def closest(self, x: jax.Array) -> jax.Array:
-        """(x, t0)."""
-        return x.at[-1].set(self.t0)
+        """(x, t0, …)."""
+        return x.at[self.shape.dim].set(self.t0)
 
     def normal(self, x: jax.Array) -> jax.Array:
         """(0, ..., 0, -1), d + 1 components."""

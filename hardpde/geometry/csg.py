@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise, product
 
 import jax
@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .base import Bounds, Piece, Shape
+from .distance import clear
 from .kinds import Face
 from .sampling import check_survival, estimate_measure, rejection_sample, unit_points
 from .shapes import Ball, Box, Primitive
@@ -409,7 +410,7 @@ def _apart(a: Shape, b: Shape, margin: float = 0.0) -> bool:
     if isinstance(a, Box) and isinstance(b, Ball):
         c = np.array(b.center)
         return bool(np.linalg.norm(c - np.clip(c, a.lo, a.hi)) >= b.radius * (1 + margin))
-    return False
+    return _traced(a, b) and clear(a, b) and not _holds(a, b) and not _holds(b, a)
 
 
 def contained(hole: Shape, base: Shape, strict: bool = False) -> bool:
@@ -427,4 +428,18 @@ def contained(hole: Shape, base: Shape, strict: bool = False) -> bool:
         else:
             far = float(np.linalg.norm(np.maximum(np.abs(lo - base.center), np.abs(hi - base.center))))
         return far <= base.radius - margin
-    return False
+    return _traced(hole, base) and clear(hole, base) and _holds(base, hole) and not _holds(hole, base)
+
+
+def _traced(one: Shape, two: Shape) -> bool:
+    """Whether both are primitives and one of them an outline or a surface, so that gaps must be measured."""
+    plain = isinstance(one, Box | Ball) and isinstance(two, Box | Ball)
+    return isinstance(one, Primitive) and isinstance(two, Primitive) and not plain
+
+
+@lru_cache(maxsize=4096)
+def _holds(outer: Shape, inner: Shape) -> bool:
+    """Whether a point of the boundary of one solid lies in another; their boundaries are known to keep apart."""
+    point = concrete(partial(jax.jit(place, static_argnums=0), inner.pieces[:1]), np.zeros(1, int),
+                     np.full((1, inner.dim), 0.3))[0][0]
+    return bool(concrete(jax.jit(outer.sdf), point) < 0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-from itertools import product
+from functools import lru_cache, partial
+from itertools import pairwise, product
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from .base import Kind, Piece, Shape
 from .kinds import Arc, Face, Segment, Sphere
 from .sampling import unit_points
 from .stacking import concrete, distances, safe_norm, stack
+from .triangles import point_gaps, soup_contacts, soup_gap
 
 __all__ = ["distances", "gap_matrix", "stack", "touching_points"]
 
@@ -45,12 +46,20 @@ def touching_points(piece_i: Piece, piece_j: Piece, shape: Shape) -> np.ndarray:
     """Up to 8 points (k, d) common to two pieces: corners, points along an edge with its ends."""
     if isinstance(piece_i.kind, Face) and isinstance(piece_j.kind, Face):
         points = _common_rectangle(piece_i, piece_j, TOUCH * shape.size)
+    elif (soups := _whole_soups((piece_i, piece_j), shape)) is not None:
+        points = soup_contacts(soups[0], soups[1], TOUCH * shape.size)
     else:
         points = numeric_gap(piece_i, piece_j, shape)[1]
     if not len(points):
         return np.zeros((0, shape.dim))
     on = np.abs(concrete(_depths, shape.home(piece_i), points)) <= 10 * TOUCH * shape.size
     return _spread(points[on], 1e-6 * shape.size)
+
+
+def _whole_soups(pieces: tuple[Piece, Piece], shape: Shape) -> list[np.ndarray] | None:
+    soups = [piece.kind.triangles(piece.params) for piece in pieces]
+    found = [soup for soup in soups if soup is not None]
+    return found if len(found) == 2 and are_whole(pieces, shape).all() else None
 
 
 def are_whole(pieces: tuple[Piece, ...], shape: Shape) -> np.ndarray:
@@ -86,7 +95,50 @@ def closed_gaps(kind_a: Kind, a: np.ndarray, kind_b: Kind, b: np.ndarray) -> np.
         return np.linalg.norm(np.maximum(apart, 0.0), axis=-1)
     if isinstance(kind_a, Face | Segment) and isinstance(kind_b, Face | Segment):
         return _segment_gaps(a[:, :4], b[:, :4])
+    if d == 3:
+        return _soup_gaps(kind_a, a, kind_b, b)
     return np.nan
+
+
+def _soup_gaps(kind_a: Kind, a: np.ndarray, kind_b: Kind, b: np.ndarray) -> np.ndarray | float:
+    """The same for spheres and pieces made of triangles."""
+    if isinstance(kind_a, Sphere):
+        return np.asarray(_soup_gaps(kind_b, b, kind_a, a)).T
+    gaps = np.full((len(a), len(b)), np.nan)
+    for (i, p), (j, q) in product(enumerate(a), enumerate(b)):
+        one, two = kind_a.triangles(p), kind_b.triangles(q)
+        if one is not None and isinstance(kind_b, Sphere):
+            far = np.linalg.norm(one - q[:3], axis=-1).max()
+            gaps[i, j] = max(point_gaps(q[None, :3], one)[0] - q[3], q[3] - far, 0.0)
+        elif one is not None and two is not None:
+            gaps[i, j] = gaps[j, i] if a is b and j < i else soup_gap(one, two)
+    return gaps
+
+
+@lru_cache(maxsize=4096)
+def clear(one: Shape, two: Shape) -> bool:
+    """Whether formulas show that the boundaries of two primitives keep apart; False where they do not tell."""
+    tol = TOUCH * max(one.size, two.size)
+    for (kind_a, a, slack_a), (kind_b, b, slack_b) in product(_bones(one), _bones(two)):
+        if not np.min(closed_gaps(kind_a, a, kind_b, b)) > tol + slack_a + slack_b:  # NaN: no formula
+            return False
+    return True
+
+
+def _bones(shape: Shape) -> list[tuple[Kind, np.ndarray, float]]:
+    """Kinds and stacked parameters of a shape's pieces, arcs as chords, and how far off the chords may be."""
+    found: list[tuple[Kind, np.ndarray, float]] = []
+    for group in stack(shape.pieces):
+        if not isinstance(group.kind, Arc):
+            found.append((group.kind, group.params, 0.0))
+            continue
+        for params in group.params:
+            curve = group.kind.polynomial(params)
+            s = np.concatenate([np.linspace(u, v, 9)[:-1] for u, v in pairwise(curve.x)] + [curve.x[-1:]])
+            y = curve(s)
+            slack = 2 * np.linalg.norm(curve((s[:-1] + s[1:]) / 2) - (y[:-1] + y[1:]) / 2, axis=1).max()
+            found.append((Segment(), np.concatenate([y[:-1], y[1:]], axis=1), float(slack)))
+    return found
 
 
 def _ends(kind: Kind, p: np.ndarray) -> np.ndarray:

@@ -56,6 +56,14 @@ class Face(Kind):
     def reach(self, p: tuple[float, ...], inside: bool) -> float:
         return math.inf
 
+    def triangles(self, p: tuple[float, ...] | np.ndarray) -> np.ndarray | None:
+        if self.d != 3:
+            return None
+        lo, hi = np.array(p[:3]), np.array(p[3:6])
+        flat = int(np.argmin(hi - lo))
+        one, two = (np.where(np.arange(3) == k, hi, lo) for k in range(3) if k != flat)
+        return np.array([[lo, one, hi], [lo, hi, two]])
+
 
 @dataclass(frozen=True)
 class Sphere(Kind):

@@ -101,14 +101,22 @@ class Spline(Outline):
 
 @dataclass(frozen=True)
 class Loop(Outline):
-    """The inside of a closed curve made of given arcs and segments (kind, parameters), counter-clockwise."""
+    """The inside of a closed curve made of given arcs and segments (kind, parameters), counter-clockwise.
+
+    `names` gives each of them its own name.
+    """
 
     arcs: tuple[tuple[Kind, tuple[float, ...]], ...]
     name: str = "loop"
+    names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if not self.arcs or not all(isinstance(kind, Arc | Segment) for kind, _ in self.arcs):
             raise ValueError(f"the Loop {self.name!r} must be made of arcs and segments, at least one")
+        if self.names is not None and len(self.names) != len(self.arcs):
+            raise ValueError(
+                f"names must have one entry per piece of the Loop: {len(self.arcs)}, got {len(self.names)}"
+            )
         ends = [_fine_points(p)[[0, -1]] for p in self.pieces]
         for (_, last), (first, _) in zip(ends, [*ends[1:], ends[0]]):
             if np.linalg.norm(last - first) > 1e-9 * self.size:
@@ -122,7 +130,8 @@ class Loop(Outline):
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
-        return tuple(Piece(kind, params, self.name) for kind, params in self.arcs)
+        names = self.names or (self.name,) * len(self.arcs)
+        return tuple(Piece(kind, params, name) for (kind, params), name in zip(self.arcs, names))
 
 
 def _arc(points: np.ndarray, name: str, closed: bool) -> Piece:

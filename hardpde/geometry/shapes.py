@@ -108,7 +108,10 @@ class Box(Primitive):
             )
         if not np.all(lo < hi):
             raise ValueError(f"a Box needs lo < hi on every axis, got lo={floats(lo)}, hi={floats(hi)}")
-        sides = tuple(dict(self.sides or {}).items())
+        try:
+            sides = tuple(dict(self.sides or {}).items())
+        except (TypeError, ValueError):
+            raise ValueError(f"sides is {self.sides!r}; it names faces, e.g. {{'left': 'inlet'}}") from None
         known = [*(s for s, k in SIDES.items() if int(k[1:]) < len(lo))]
         known += [sign + str(k) for k in range(len(lo)) for sign in "-+"]
         for side, _ in sides:

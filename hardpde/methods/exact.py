@@ -26,7 +26,7 @@ from hardpde.formulation import (
 from hardpde.geometry.stacking import briefly
 from hardpde.inputs import standard_inputs
 from hardpde.networks import MLP, mlp
-from hardpde.penalties import Penalty, periodic_penalties
+from hardpde.penalties import Penalty, stated_penalties
 from hardpde.problem import Problem, without_gradients
 from hardpde.sampling import graded, uniform
 
@@ -63,17 +63,17 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
 
 def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inputs: Callable[[Array], Array], *,
              points: int, dtype: str, adaptive: bool, sampling: str, chunk: int | None, devices: int,
-             penalise: Callable[..., tuple[Penalty, ...]] = periodic_penalties) -> Formulation:
+             penalise: Callable[..., tuple[Penalty, ...]] = stated_penalties) -> Formulation:
     """The exact ansatz on any network: network(key, inputs, outputs) makes one, inputs(x) is what it is given.
 
     penalise(problem, points, chunks): what the loss asks for beside the equations.
     """
     ansatz = Exact(problem, inputs)
-    size = jax.eval_shape(inputs, jnp.zeros(problem.schema.coordinates)).shape[0]
+    size = jax.eval_shape(inputs, jnp.zeros(problem.schema.point)).shape[0]
     outputs = problem.hints.outputs
     number = problem.schema.size
     if outputs is not None:
-        number = jax.eval_shape(outputs, jnp.zeros(problem.schema.coordinates)).shape[1]
+        number = jax.eval_shape(outputs, jnp.zeros(problem.schema.point)).shape[1]
     scale = residual_scale(problem)
     chunks = default_chunks(points, chunk, 512, devices)
     candidates = graded if sampling == "graded" else uniform
@@ -163,7 +163,7 @@ def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inpu
 
     # Found from many points, once: a draw has fixed shapes.
     keys = jax.random.split(jax.random.key(11), 16)
-    reached = [slots(jax.jit(jax.vmap(lambda k, p=penalty: p.draw(k)[0]))(keys).reshape(-1, problem.schema.coordinates))
+    reached = [slots(jax.jit(jax.vmap(lambda k, p=penalty: p.draw(k)[0]))(keys).reshape(-1, problem.schema.point))
                for penalty in penalties]
     formulation = Formulation(problem, init, draw, draw_held_out, state, at, total, jnp.dtype(dtype), chunks, penalties,
                               devices=devices)
@@ -273,7 +273,8 @@ def _assemble(ansatz: Exact, scale, x: Array, ids: Array, classes: tuple[int, ..
     corrected = sum(classes[1:])
 
     def jet(function, *points):
-        return over_points(lambda x, *more: jets(lambda x: function(x, *more), x, differentiate, second), *points)
+        return over_points(lambda x, *more: jets(lambda x: function(x, *more), x, ansatz.schema.coordinates,
+                                                 differentiate, second), *points)
 
     views = range(len(ansatz.views))
     offset, matrices, inputs = jet(ansatz.main, x)  # (m, 1 + c, n), (v, m, o, 1 + c, n), (v, f, 1 + c, n)

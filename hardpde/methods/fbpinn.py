@@ -24,7 +24,7 @@ def fbpinn(problem: Problem, *, blocks: Sequence[int] = (), sigma: float = 0.0, 
     problem = filled(problem, gradients)
     network = windows(problem, blocks, sigma, layers, dtype)
     schema = problem.schema
-    return soft(problem, lambda key: network(key, schema.coordinates, schema.size), points=points, boundary=boundary,
+    return soft(problem, lambda key: network(key, schema.point, schema.size), points=points, boundary=boundary,
                 initial=initial, dtype=dtype, chunk=chunk, devices=devices)
 
 

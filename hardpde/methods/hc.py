@@ -12,7 +12,7 @@ from jax import Array
 from hardpde.ansatz import Batch, Paper, Term, combine, jets, laplacian_over
 from hardpde.formulation import WHOLE, Formulation, Part, cast, default_chunks, places_of, plain_scale, rows_of
 from hardpde.networks import MLP, mlp
-from hardpde.penalties import periodic_penalties
+from hardpde.penalties import stated_penalties
 from hardpde.problem import Problem
 from hardpde.sampling import uniform
 
@@ -51,18 +51,18 @@ def _formulation(problem: Problem, main: Sequence[int], sub: Sequence[int], poin
     if two := [piece.name for piece in problem.layout.pieces if piece.two_sided]:
         raise ValueError(f"the paper has no ansatz for an interface like '{two[0]}'; use --method exact")
     ansatz = Paper(problem, beta_s, beta_t, softmin_beta, basis)
-    coordinates, size = problem.schema.coordinates, problem.schema.size
+    numbers, size = problem.schema.point, problem.schema.size
     scale = plain_scale(problem)
     chunks = default_chunks(points, chunk, 256, devices)
     points = max(1, round(points / chunks)) * chunks
     second = problem.schema.dim if problem.order == 2 else 0
-    penalties = periodic_penalties(problem, points, chunks, default=1.0)
+    penalties = stated_penalties(problem, points, chunks, default=1.0)
 
     def init(key: Array) -> list[MLP] | Hard:
         keys = jax.random.split(key, 1 + len(ansatz.subnetworks))
-        networks = [mlp(keys[0], [coordinates, *main, size], jnp.dtype(dtype))]
+        networks = [mlp(keys[0], [numbers, *main, size], jnp.dtype(dtype))]
         for k, (out, _, number) in zip(keys[1:], ansatz.subnetworks):
-            networks.append(mlp(k, [coordinates, *sub, out], jnp.dtype(dtype), stack=number))
+            networks.append(mlp(k, [numbers, *sub, out], jnp.dtype(dtype), stack=number))
         return Hard(networks, jnp.array([beta_s, beta_t], dtype)) if own else networks
 
     def state(model: list[MLP] | Hard, batch: Batch) -> Array:
@@ -73,7 +73,8 @@ def _formulation(problem: Problem, main: Sequence[int], sub: Sequence[int], poin
 
     def assemble(x: Array, differentiate: bool, betas: Array | None = None) -> Batch:
         def one(x):
-            return jets(lambda x: (*ansatz.coefficients(x, betas), x), x, differentiate, second)
+            return jets(lambda x: (*ansatz.coefficients(x, betas), x), x, problem.schema.coordinates, differentiate,
+                        second)
 
         c, matrix, groups, inputs = jax.vmap(one, out_axes=-1)(x)
         terms = [Term(inputs, matrix), *[Term(inputs, group) for group in groups]]

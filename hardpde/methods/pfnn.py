@@ -56,6 +56,10 @@ class Ritz(Formulation):
 def ritz(problem: Problem, network: Callable[[Array, int, int], Model], *, points: int, boundary: int, dtype: str,
          chunk: int | None, devices: int) -> Formulation:
     """The energy of a problem, on any network of the coordinates as they are."""
+    if problem.measurements:
+        raise ValueError("an energy has no place for measurements; use --method exact")
+    if problem.mapping is not None:
+        raise ValueError("an energy needs second derivatives, which a mapping does not give; use --method exact")
     hints = Hints(decay=False, root_time=False, near=0.0, early=0.0, scale=lambda x: 1.0)
     plain = without_gradients(problem, hints)
     energy = find_energy(plain)

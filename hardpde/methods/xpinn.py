@@ -13,7 +13,7 @@ from hardpde.ansatz import Batch, laplacian_over
 from hardpde.blocks import Grid, face_points, group, live_faces
 from hardpde.formulation import WHOLE, Formulation, Part, cast, places_of, plain_scale, rows_of
 from hardpde.networks import MLP, mlp
-from hardpde.penalties import Penalty, condition_penalties, periodic_penalties, share
+from hardpde.penalties import Penalty, condition_penalties, share, stated_penalties
 from hardpde.problem import Problem
 from hardpde.sampling import anytime, uniform
 from hardpde.soft import coordinates, filled, make_grid, needed
@@ -49,9 +49,9 @@ def xpinn(problem: Problem, *, blocks: Sequence[int] = (), layers: Sequence[int]
     second = schema.dim if problem.order == 2 else 0
     scale = plain_scale(problem)
     points = share(points, devices)
-    sizes = [schema.coordinates, *layers, schema.size]
+    sizes = [schema.point, *layers, schema.size]
     conditions = (*condition_penalties(problem, boundary, initial, devices),
-                  *periodic_penalties(problem, points, devices, default=1.0, each=boundary))
+                  *stated_penalties(problem, points, devices, default=1.0, each=boundary))
     faces = np.flatnonzero(live_faces(grid, problem.domain))
     each = share(interface / max(len(faces), 1), devices)
     joints = (_joint(problem, grid, faces, each),) if len(faces) else ()
@@ -61,7 +61,7 @@ def xpinn(problem: Problem, *, blocks: Sequence[int] = (), layers: Sequence[int]
         """Points (n, c) by block, and whether there was room for them, (n,)."""
         order, mask = group(ids, grid.number, capacity)
         order, mask = order.ravel(), mask.ravel()
-        inputs = needed(x[order], schema.dim, needs, second)  # (c, slots, blocks · capacity)
+        inputs = needed(x[order], schema, needs, second)  # (c, slots, blocks · capacity)
         inputs = jnp.moveaxis(inputs.reshape(*inputs.shape[:2], grid.number, capacity), 2, 0)
         target = jnp.where(mask, order, len(x))  # what is not a point of the block goes beyond the end
         place = jnp.zeros(len(x) + 1, int).at[target].set(jnp.arange(len(order)))[:-1]
@@ -73,7 +73,7 @@ def xpinn(problem: Problem, *, blocks: Sequence[int] = (), layers: Sequence[int]
         found: list[tuple[Array, Array, object]] = [(x, jax.vmap(grid.block)(x), None)]
         for k, penalty in enumerate(penalties):
             y, data = places_of(part, penalty.draw(jax.random.fold_in(key, k + 1)))
-            y = y.reshape(-1, schema.coordinates)
+            y = y.reshape(-1, schema.point)
             if penalty in joints:
                 pairs = [np.repeat(side[faces], each // part.of) for side in (grid.faces.a, grid.faces.b)]
                 found.append((y, jnp.asarray(np.concatenate(pairs)), data))
@@ -119,7 +119,8 @@ def xpinn(problem: Problem, *, blocks: Sequence[int] = (), layers: Sequence[int]
     @partial(jax.jit, static_argnums=1)
     def _at(x: Array, derivatives: bool) -> Batch:
         inside = jax.vmap(grid.block)(x) == jnp.arange(grid.number)[:, None]
-        return Batch(x, None, (Marked(coordinates(x, derivatives, second), inside),), jax.vmap(scale, out_axes=1)(x))
+        inputs = coordinates(x, schema, derivatives, second)
+        return Batch(x, None, (Marked(inputs, inside),), jax.vmap(scale, out_axes=1)(x))
 
     def at(x: np.ndarray, derivatives: bool = False) -> Batch:
         return _at(jnp.asarray(x), derivatives)

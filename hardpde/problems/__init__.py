@@ -5,11 +5,11 @@ from collections.abc import Callable
 from hardpde.problem import Problem
 from hardpde.problems.airfoil import airfoil
 from hardpde.problems.airfoil_printed import airfoil_printed
-from hardpde.problems.battery_pack import battery_pack
+from hardpde.problems.battery_pack import battery_pack, battery_pack_family
 from hardpde.problems.heat_ball import heat_ball
 from hardpde.problems.poisson import poisson
 from hardpde.problems.schroedinger import schroedinger
 
 PROBLEMS: dict[str, Callable[..., Problem]] = {
-    "battery-pack": battery_pack, "airfoil": airfoil, "airfoil-printed": airfoil_printed, "heat-ball": heat_ball,
-    "poisson": poisson, "schroedinger": schroedinger}
+    "battery-pack": battery_pack, "battery-pack-family": battery_pack_family, "airfoil": airfoil,
+    "airfoil-printed": airfoil_printed, "heat-ball": heat_ball, "poisson": poisson, "schroedinger": schroedinger}

@@ -5,14 +5,16 @@
 
 from collections.abc import Callable
 from importlib.resources import files
+from typing import Any
 
 import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import erfc
 
-from hardpde.conditions import initial, robin
+from hardpde.conditions import evaluate, initial, robin
 from hardpde.fields import div, dt
 from hardpde.geometry import Ball, Box, Shape, distances
+from hardpde.parameters import parameters
 from hardpde.problem import Hints, Problem
 from hardpde.reference import Reference
 
@@ -22,36 +24,54 @@ PIPES: list[tuple[float, float]] = [(-3.2, -6), (3.2, -6), (-3.2, 0), (3.2, 0), 
 BLUR = 1e-4  # of k t: keeps ξ insensitive to the last digit of a distance at t = 0
 
 
+RANGES = {"h": (0.5, 2.0), "cell": (3.0, 7.0), "k": (0.5, 2.0)}  # of the family
+
+
 def battery_pack(k: float = 1.0, h: float = 1.0, air: float = 0.1, cell: float = 5.0, water: float = 1.0,
                  start: float = 0.1) -> Problem:
     """The paper's pack; other coefficients give packs of the same shape without a stored reference."""
     if k <= 0 or h <= 0:
         raise ValueError(f"k = {k} and h = {h} must be positive")
+    printed = (k, h, air, cell, water, start) == (1.0, 1.0, 0.1, 5.0, 1.0, 0.1)
+    return _pack("battery-pack", k, h, air, cell, water, start, reference=_reference if printed else None)
+
+
+def battery_pack_family() -> Problem:
+    """The pack for every heat-transfer coefficient h, temperature of the cells and conductivity k within RANGES."""
+    h, cell, k = parameters(**RANGES)
+    return _pack("battery-pack-family", k, h, 0.1, cell, 1.0, 0.1, parameters=(h, cell, k))
+
+
+def _pack(name: str, k: Any, h: Any, air: float, cell: Any, water: float, start: float, **more: Any) -> Problem:
+    """k, h and the temperature of the cells are numbers or parameters."""
     domain: Shape = Box((-8, -12), (8, 12), name="outer")
     for centre in CELLS:
         domain = domain - Ball(centre, 1.0, name="cell")
     for centre in PIPES:
         domain = domain - Ball(centre, 0.4, name="pipe")
-    printed = (k, h, air, cell, water, start) == (1.0, 1.0, 0.1, 5.0, 1.0, 0.1)
+
+    def warmed(temperature: Any) -> Any:
+        return lambda x: evaluate(h, x) * evaluate(temperature, x)
+
     return Problem(
-        name="battery-pack",
+        name=name,
         domain=domain,
         fields="T",
         gradients={"grad_T": "T"},
         time=(0.0, 1.0),
-        residual=lambda x, q, dq: dt(dq.T) - k * div(dq.grad_T),
+        residual=lambda x, q, dq: dt(dq.T) - evaluate(k, x) * div(dq.grad_T),
         conditions=[
-            robin("outer", "T", a=h, b=k, g=h * air),
-            robin("cell", "T", a=h, b=k, g=h * cell),
-            robin("pipe", "T", a=h, b=k, g=h * water),
+            robin("outer", "T", a=h, b=k, g=warmed(air)),
+            robin("cell", "T", a=h, b=k, g=warmed(cell)),
+            robin("pipe", "T", a=h, b=k, g=warmed(water)),
             initial("T", start),
         ],
         hints=Hints(ramp="root", inputs=_layers(domain, k)),
-        reference=_reference if printed else None,
+        **more,
     )
 
 
-def _layers(domain: Shape, k: float) -> Callable[[Array], Array]:
+def _layers(domain: Shape, k: Any) -> Callable[[Array], Array]:
     """The shape of the layers that the jump of the flux at t = 0 sends into the domain.
 
     Near a wall T depends on ξ = distance / (2 √(k t)); the network is given erfc ξ and e^{−ξ²}, summed over
@@ -62,7 +82,7 @@ def _layers(domain: Shape, k: float) -> Callable[[Array], Array]:
     def inputs(x: Array) -> Array:
         parts = []
         for pieces in walls:
-            xi = distances(pieces, x) / (2 * jnp.sqrt(k * x[-1] + BLUR))
+            xi = distances(pieces, x) / (2 * jnp.sqrt(evaluate(k, x) * x[2] + BLUR))
             parts += [erfc(xi).sum(), jnp.exp(-(xi**2)).sum()]
         return jnp.stack(parts)
 

@@ -1,6 +1,6 @@
 """Training: optimisers, the loop, checkpoints."""
 
-from hardpde.training.fit import CHECKPOINT_SECONDS, Stage, Training, fit, fit_all
+from hardpde.training.fit import CHECKPOINT_SECONDS, Stage, Training, fit, fit_all, history_so_far
 from hardpde.training.optimisers import adam, lbfgs, levenberg_marquardt, ssbroyden
 
 OPTIMISERS = {
@@ -11,6 +11,6 @@ OPTIMISERS = {
 }
 
 __all__ = [
-    "CHECKPOINT_SECONDS", "OPTIMISERS", "Stage", "Training", "adam", "fit", "fit_all", "lbfgs", "levenberg_marquardt",
-    "ssbroyden",
+    "CHECKPOINT_SECONDS", "OPTIMISERS", "Stage", "Training", "adam", "fit", "fit_all", "history_so_far", "lbfgs",
+    "levenberg_marquardt", "ssbroyden",
 ]

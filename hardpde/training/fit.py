@@ -177,6 +177,11 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
     return trainings
 
 
+def history_so_far(path: Path) -> list[dict]:
+    """The records of the run of a checkpoint, of the first model; none where it does not exist yet."""
+    return checkpoint.read_meta(path, ("trainings",))["trainings"][0]["history"] if path.exists() else []
+
+
 def _alone(function: Callable) -> Callable:
     """What `jax.vmap` does, for a first axis of length one: the function is compiled as it is."""
 

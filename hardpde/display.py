@@ -1,0 +1,111 @@
+"""How notebooks show a problem and a solution: a few lines of HTML with a picture; None leaves it to the plain text.
+
+Pictures are left out where matplotlib is missing.
+"""
+
+import base64
+import io
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from html import escape
+from typing import Any
+
+KINDS = ("dirichlet", "neumann", "robin", "slip", "traction", "initial", "interface", "periodic")
+
+
+def _or_nothing(function: Callable[[Any], str]) -> Callable[[Any], str | None]:
+    """A display never raises: what cannot be shown is left to the plain text."""
+
+    @wraps(function)
+    def quiet(thing: Any) -> str | None:
+        try:
+            return function(thing)
+        except Exception:
+            return None
+
+    return quiet
+
+
+@_or_nothing
+def problem_html(problem: Any) -> str:
+    """Name, domain, fields, conditions, time and the drawing of the domain."""
+    schema, gradients = problem.schema, dict(problem.schema.gradients)
+    low, high = problem.domain.bounds
+    extent = " × ".join(f"[{a:.4g}, {b:.4g}]" for a, b in list(zip(low, high))[:3]) + " × …" * (len(low) > 3)
+    facts = [("domain", f"{schema.dim}-D, within {extent}; boundaries {', '.join(problem.domain.boundaries)}")]
+    if problem.time is not None:
+        facts.append(("time", f"{problem.time[0]:g} to {problem.time[1]:g}"))
+    if parameters := getattr(problem, "parameters", None):
+        facts.append(("parameters", ", ".join(map(str, parameters))))
+    facts.append(("known solution", "a formula" if problem.exact else "a reference" if problem.reference else "none"))
+    fields = [(name, "×".join(map(str, shape)) or "number",
+               f"gradient of {gradients[name]}" if name in gradients else "") for name, shape in schema.fields]
+    conditions = [(c.name, _kind(c.name), f"{c.on} = {c.to}" if hasattr(c, "to") else c.on) for c in problem.conditions]
+    conditions += [("none", "free", name) for name in problem.free]
+    return _block(f"Problem {problem.name}", _lines(facts), _table(("field", "shape", ""), fields),
+                  _table(("condition", "kind", "boundary"), conditions),
+                  _picture(lambda draw: draw.draw_domain(problem)))
+
+
+@_or_nothing
+def solution_html(solution: Any) -> str:
+    """Losses, errors where they can be known, why each stage ended and a picture of the first field."""
+    settings, training = solution.settings, solution.training
+    facts = [("method", f"{settings['method_name']}, preset {settings['preset']}, seed {settings['seed']}"),
+             ("weights", f"{solution.parameters:,}")]
+    if training.history:
+        last = training.history[-1]
+        facts += [("loss", f"{last['loss']:.3e}"), ("held-out loss", f"{last['held_out']:.3e}"),
+                  ("training", f"{training.seconds:.1f} s")]
+    endings = [(row["stage"], f"{row['steps']:,}", row["why"]) for row in training.endings]
+    errors = [(name, *(_number(found.get(key)) for key in ("mae", "relative_l2", "max")))
+              for name, found in _errors(solution).items()]
+    first = next(label for label in solution.problem.schema.labels())
+    return _block(f"Solution of {solution.problem.name}", _lines(facts),
+                  _table(("error of", "MAE", "relative L²", "max"), errors),
+                  _table(("stage", "steps", "why it ended"), endings), _picture(lambda draw: solution.picture(first)))
+
+
+def _errors(solution: Any) -> dict[str, dict]:
+    try:
+        return solution.errors()
+    except (ImportError, ValueError):
+        return {}
+
+
+def _picture(draw: Callable[[Any], Any]) -> str:
+    """A figure inside the text; nothing where pictures cannot be drawn."""
+    try:
+        from hardpde.evaluation import evaluate
+
+        buffer = io.BytesIO()
+        draw(evaluate).savefig(buffer, format="png", dpi=75)
+    except Exception:
+        return ""
+    data = base64.b64encode(buffer.getvalue()).decode()
+    return f"<img alt='' style='max-width:100%;background:#fff' src='data:image/png;base64,{data}'>"
+
+
+def _kind(name: str) -> str:
+    return name.split()[0] if name.split() and name.split()[0] in KINDS else "linear"
+
+
+def _number(value: Any) -> str:
+    return "–" if value is None else f"{value:.3g}"
+
+
+def _block(title: str, *parts: str) -> str:
+    return f"<div><h4 style='margin:0.3em 0'>{escape(title)}</h4>{''.join(parts)}</div>"
+
+
+def _lines(facts: Iterable[tuple[str, str]]) -> str:
+    return "<p>" + "<br>".join(f"{escape(name)}: <b>{escape(text)}</b>" for name, text in facts) + "</p>"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return ""
+    first = "".join(f"<th style='text-align:left'>{escape(cell)}</th>" for cell in head)
+    lines = "".join("<tr>" + "".join(f"<td style='text-align:left'>{escape(str(cell))}</td>" for cell in row) + "</tr>"
+                    for row in rows)
+    return f"<table><thead><tr>{first}</tr></thead><tbody>{lines}</tbody></table>"

@@ -1,0 +1,97 @@
+"""Parameters of a family of problems: named numbers with ranges, the last coordinates of every point."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A number between `low` and `high` that a problem leaves open. It is a function of the point: `h(x)`.
+
+    So it stands wherever data of a condition stand, and in a residual or any other function of the point is read as
+    h(x). Made by `parameters`, which knows its place in a point.
+    """
+
+    name: str
+    low: float
+    high: float
+    place: int  # in a point, from its end: −1 is the last coordinate
+
+    def __str__(self) -> str:
+        return f"{self.name} from {self.low:g} to {self.high:g}"
+
+    def __call__(self, x: Array) -> Array:
+        """Its value at a point (c,)."""
+        return x[self.place]
+
+
+def parameters(**ranges: tuple[float, float]) -> tuple[Parameter, ...]:
+    """Parameters with their ranges, all that a problem has: h, k = parameters(h=(0.5, 2), k=(1, 3))."""
+    if not ranges:
+        raise ValueError("no parameter is named; write parameters(h=(0.5, 2.0))")
+    found = []
+    for place, (name, span) in enumerate(ranges.items()):
+        try:
+            low, high = map(float, span)
+        except (TypeError, ValueError):
+            raise ValueError(f"the range of parameter '{name}' is {span!r}; it is (low, high)") from None
+        if not (np.isfinite(low) and np.isfinite(high) and low < high):
+            raise ValueError(f"the range of parameter '{name}' is ({low:g}, {high:g}); it needs low < high")
+        if name in ("x", "t"):
+            raise ValueError(f"a parameter cannot be named '{name}': that is what points are called")
+        found.append(Parameter(name, low, high, place - len(ranges)))
+    return tuple(found)
+
+
+def append(known: Sequence[Parameter], x: Any, key: Array | None = None) -> Any:
+    """Points (n, c) with values of the parameters at their end: random ones, or without a key spread evenly over
+    all ranges, both ends included."""
+    if not known:
+        return x
+    low, high = (jnp.array([getattr(p, end) for p in known]) for end in ("low", "high"))
+    unit = _spread(len(x), len(known)) if key is None else jax.random.uniform(key, (len(x), len(known)))
+    return jnp.concatenate([jnp.asarray(x), low + (high - low) * unit], axis=1)
+
+
+def _spread(n: int, size: int) -> np.ndarray:
+    """n points (n, size) of the unit cube, the lower and the upper corner first, then an additive recurrence."""
+    root = 2.0
+    for _ in range(30):  # the root of r^(size + 1) = r + 1
+        root = (1 + root) ** (1 / (size + 1))
+    unit = (0.5 + np.outer(np.arange(n), root ** -np.arange(1.0, size + 1))) % 1
+    unit[:1], unit[1:2] = 0.0, 1.0
+    return unit
+
+
+def values(known: Sequence[Parameter], stated: Mapping[str, Any]) -> list[np.ndarray]:
+    """What a user states for the parameters, in their order; every fault is a ValueError of one sentence."""
+    names = [p.name for p in known]
+    if unknown := [name for name in stated if name not in names]:
+        raise ValueError(f"there is no parameter '{unknown[0]}'; " + (
+            f"the parameters are {', '.join(names)}" if names else "the problem has none"))
+    if missing := [name for name in names if name not in stated]:
+        raise ValueError(f"the solution depends on {', '.join(names)}; give {', '.join(f'{m}=…' for m in missing)}")
+    found = []
+    for p in known:
+        value = np.asarray(stated[p.name], float)
+        slack = 1e-9 * (p.high - p.low)
+        if not ((value >= p.low - slack) & (value <= p.high + slack)).all():
+            raise ValueError(f"{p.name} = {_outside(value, p):g} is outside its range, {p.low:g} to {p.high:g}; "
+                             f"nothing is known there")
+        found.append(value)
+    return found
+
+
+def _outside(value: np.ndarray, p: Parameter) -> float:
+    return float(next((v for v in value.ravel() if not p.low <= v <= p.high), np.nan))
+
+
+def middle(known: Sequence[Parameter]) -> dict[str, float]:
+    """The middle of every range."""
+    return {p.name: (p.low + p.high) / 2 for p in known}
