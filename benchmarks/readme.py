@@ -114,6 +114,21 @@ def others() -> list[str]:
     return others_table(json.loads((RESULTS / "others-cpu.json").read_text())["rows"])
 
 
+def fem() -> list[str]:
+    """The battery pack by finite elements, and by hardpde, from coarse to fine."""
+    rows = []
+    data = json.loads((RESULTS / "fem-battery-pack-cpu.json").read_text())
+    for row in data["rows"]:
+        what = f"finite elements of order {row['settings']['order']}, size {row['settings']['maxh']:g}"
+        rows.append((row["mae"], what, f"{row['seconds']:.2g} s", "one core", "fem-battery-pack-cpu.json"))
+    for name in ("battery-pack-exact-quick-cpu.json", "battery-pack-exact-best-h200.json"):
+        run = json.loads((RESULTS / name).read_text())
+        rows.append((run["mae"], f"`{run['command']}`", f"{run['seconds']:.0f} s", run["device"], name))
+    table = [f"| {what} | {mae:.1e} | {seconds} | {where} | [{name}](../results/{name}) |"
+             for mae, what, seconds, where, name in sorted(rows, reverse=True)]
+    return ["| | error (MAE) | seconds | machine | file |", "|---|---|---|---|---|", *table]
+
+
 # What docs/reproduction.md says of the rows of tables 5, 7 and 9, the means of five runs.
 WHY = {
     "PINN": "points stay for 1000 steps of L-BFGS, on which it overfits: the loss on held-out points rises in it; the "
@@ -205,6 +220,8 @@ def main() -> None:
     text = re.sub("<!-- constant -->.*?<!-- /constant -->", f"<!-- constant -->{constant()}<!-- /constant -->", text)
     readme.write_text(text)
     document.write_text(put(document.read_text(), "others", others()))
+    document = ROOT / "docs" / "limits.md"
+    document.write_text(put(document.read_text(), "fem", fem()))
     document = ROOT / "docs" / "reproduction.md"
     document.write_text(put(put(document.read_text(), "reproduction", reproduction()), "costs", costs()))
 

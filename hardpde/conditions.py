@@ -81,7 +81,7 @@ def dirichlet(on: str, field: str, g: Any = 0.0) -> Condition:
 
 
 def neumann(on: str, field: str, g: Any = 0.0) -> Condition:
-    """n·∇u = g."""
+    """n·∇u = g, with ∇u the field stated as the gradient of u, or the gradient itself where there is none."""
     return Condition(on, lambda q, x, n: q.gradient(field) @ n, g, f"neumann {field}")
 
 

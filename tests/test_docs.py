@@ -1,0 +1,195 @@
+"""The pages of docs/: their code runs, their names exist, their links lead somewhere, their messages are the code's."""
+
+import ast
+import importlib.util
+import inspect
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import hardpde as hp
+from hardpde import presets
+from hardpde.cli import _parser
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+SHORT = 30  # lines of code of an extension
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    """The fenced blocks of one language, but those after <!-- not run -->."""
+    text = re.sub(r"<!-- not run -->\n+```.*?^```$", "", path.read_text(), flags=re.S | re.M)
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.S | re.M)
+
+
+def source_files() -> list[Path]:
+    return sorted((ROOT / "hardpde").rglob("*.py"))
+
+
+# ---------------------------------------------------------------- code
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.stem)
+def test_python_on_a_page_runs(page, monkeypatch, tmp_path):
+    """All blocks of a page, one after the other, as one program; presets are made tiny."""
+    tiny = {"method": {"width": 6, "depth": 2, "points": 64}, "stages": [{"optimiser": "ssbroyden", "steps": 3}]}
+    monkeypatch.setitem(presets._DEFAULTS, ("exact", "quick"), tiny)
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": f"docs_{page.stem.replace('-', '_')}"}
+    before = dict(presets.METHODS)
+    try:
+        for block in blocks(page, "python"):
+            exec(compile(block, f"{page.name}", "exec"), names)
+    finally:
+        presets.METHODS.clear()
+        presets.METHODS.update(before)
+
+
+def test_extensions_are_short():
+    """Every block that defines something has at most 30 lines, without blank ones and docstrings."""
+    found = [block for block in blocks(DOCS / "extending.md", "python") if re.search(r"^(def|class) ", block, re.M)]
+    assert len(found) >= 4
+    for block in found:
+        tree = ast.parse(block)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
+                node.body = node.body[1:]
+        lines = {node.lineno for node in ast.walk(tree) if hasattr(node, "lineno")}
+        lines |= {decorator.lineno for node in ast.walk(tree) for decorator in getattr(node, "decorator_list", [])}
+        assert len(lines) <= SHORT, block
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.stem)
+def test_commands_on_a_page_are_known(page):
+    """`hardpde …` in shell blocks is a command line that the parser takes."""
+    for block in blocks(page, "sh"):
+        for line in block.splitlines():
+            words = shlex.split(line, comments=True)
+            if words[:1] == ["hardpde"]:
+                _parser().parse_args(words[1:])
+
+
+# ---------------------------------------------------------------- names
+
+
+def symbol_rows() -> list[tuple[str, str]]:
+    """(name, file) of the symbol table; a row with as many files as names pairs them."""
+    found = []
+    for line in (DOCS / "maths.md").read_text().split("## Conditions")[0].splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 4 and cells[3].startswith("`"):
+            names, files = re.findall("`([^`]+)`", cells[2]), re.findall("`([^`]+)`", cells[3])
+            assert names and len(files) in (1, len(names)), line
+            found += zip(names, files if len(files) == len(names) else files * len(names))
+    return found
+
+
+def defined(path: Path) -> set[str]:
+    """What a file defines: functions, classes, constants, and Class.member."""
+    found: set[str] = set()
+
+    def visit(body, prefix):
+        for node in body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                found.add(prefix + node.name)
+            if isinstance(node, ast.ClassDef):
+                visit(node.body, f"{prefix}{node.name}.")
+            for target in getattr(node, "targets", [getattr(node, "target", None)]):
+                if isinstance(target, ast.Name):
+                    found.add(prefix + target.id)
+
+    visit(ast.parse(path.read_text()).body, "")
+    return found
+
+
+def test_the_symbol_table_names_what_there_is():
+    rows = symbol_rows()
+    assert len(rows) > 30
+    for name, file in rows:
+        assert name in defined(ROOT / "hardpde" / file), f"{file} does not define {name}"
+
+
+@pytest.mark.parametrize("name", hp.__all__)
+def test_a_public_name_is_typed_and_documented(name):
+    thing = getattr(hp, name)
+    assert len(inspect.getdoc(thing) or "") > 10
+    annotated = vars(thing).get("__init__", thing) if inspect.isclass(thing) else thing
+    if inspect.isclass(thing) and not inspect.isfunction(annotated):
+        return  # a contract without a constructor of its own
+    signature = inspect.signature(annotated)
+    for parameter in signature.parameters.values():
+        assert parameter.name == "self" or parameter.annotation is not parameter.empty, parameter
+    assert inspect.isclass(thing) or signature.return_annotation is not signature.empty
+
+
+# ---------------------------------------------------------------- links and messages
+
+
+def hooks():
+    pytest.importorskip("mkdocs")
+    spec = importlib.util.spec_from_file_location("docs_hooks", DOCS / "hooks.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def anchor(title: str) -> str:
+    """The anchor that the site gives a heading."""
+    toc = pytest.importorskip("markdown.extensions.toc")
+    return toc.slugify(re.sub(r"[`*]", "", title), "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_of_a_page_lead_somewhere(page):
+    text = re.sub(r"^```.*?^```$|^    .*?$", "", page.read_text(), flags=re.S | re.M)  # not in code
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith("http"):
+            continue
+        file, _, place = target.partition("#")
+        path = (page.parent / file) if file else page
+        assert path.exists(), target
+        if place:
+            titles = re.findall(r"^#+ (.+)$", path.read_text(), flags=re.M)
+            assert place in map(anchor, titles), target
+
+
+def test_the_gallery_has_every_example_and_the_api_every_name():
+    made = hooks()
+    gallery, page = made.gallery(), (DOCS / "api.md").read_text()
+    for path in (ROOT / "examples").glob("*.py"):
+        assert f"### {path.stem}\n" in gallery
+        assert made.examples()[path.stem][0].endswith("."), f"{path.name} starts with a sentence"
+    listed = [name for group in made.API.findall(page) for name in made.names_of(group, page)]
+    assert sorted(listed) == sorted(hp.__all__)
+    assert all(f"### {name}\n" in made.entry(name) for name in listed)
+
+
+def sentences() -> list[re.Pattern]:
+    """Every text of the package as a pattern, with anything where a value is put in."""
+    found = []
+    for path in source_files():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                parts = [node.value]
+            elif isinstance(node, ast.JoinedStr):
+                parts = [value.value if isinstance(value, ast.Constant) else None for value in node.values]
+            else:
+                continue
+            fixed = "".join(part or "" for part in parts)
+            if len(fixed) >= 10:
+                pattern = "".join(".+?" if part is None else re.escape(" ".join(part.split(" "))) for part in parts)
+                found.append(re.compile(pattern, re.S))
+    return found
+
+
+def test_messages_are_those_of_the_code():
+    known = sentences()
+    quoted = [" ".join(block.split()) for block in blocks(DOCS / "troubleshooting.md", "text")]
+    assert len(quoted) > 20
+    for message in quoted:
+        assert any(pattern.fullmatch(message) for pattern in known), message
