@@ -1,5 +1,6 @@
 """The paper's tables and figures: trained once, shown beside the published values, written whole."""
 
+import functools
 import json
 
 import jax
@@ -8,7 +9,7 @@ import pytest
 
 from hardpde import Interval, Problem, cli, div, dt, initial, robin
 from hardpde.evaluation.reproduction import convergence, hardness
-from hardpde.experiments import comparisons
+from hardpde.experiments import comparisons, extra_fields, side_by_side
 from hardpde.experiments.base import Work
 from hardpde.experiments.comparisons import BALL, NAMES, PACK, TABLES, table_outcome, trainings
 from hardpde.experiments.hardness import CELLS, predictor, train_cells
@@ -177,3 +178,28 @@ def test_figures_show_every_curve():
     assert [line.get_label() for line in right.get_lines()] == ["HC"] and left.get_lines()[0].get_label() == "PINN"
     cells = [{"beta_s": s, "beta_t": t, "mae": 0.1} for s, t in CELLS]
     assert len(hardness(cells, dict.fromkeys(CELLS, 0.2)).axes[0].get_lines()) == 9
+
+
+def test_pieces_that_several_experiments_need_are_made_once():
+    pieces = side_by_side._pieces(["table1", "table5", "table4", "fig4", "fig6", "table4"], False)
+    assert next(iter(pieces)) == "table4"  # in one piece, and first
+    assert len(pieces) == 1 + 9 + 16
+    assert set(side_by_side._pieces(["fig7", "table5"], False)) - set(side_by_side._pieces(["table5"], False)) == {
+        f"battery-pack by {row}, 1 seed, 5000 + 15000 steps" for row in ("PINN", "PINN-LA", "PINN-LA-2", "HC")}
+
+
+def test_trainings_side_by_side_are_kept_as_others_are(tmp_path, monkeypatch):
+    settings = [extra_fields.make_settings("poisson", (3, 8), extra, True) for extra in (False, True)]
+    parts = {str(k): functools.partial(extra_fields.trained, settings=one) for k, one in enumerate(settings)}
+    monkeypatch.setattr(side_by_side, "_pieces", lambda names, quick: parts)
+    said = []
+    assert side_by_side.prepare([], Work(tmp_path, True, said.append), 2, False) == {}
+    assert sorted(line.split(": ")[1] for line in said) == ["0", "1"]
+    monkeypatch.setattr(extra_fields, "train", None)  # nothing is trained again
+    for one in settings:
+        assert extra_fields.trained(Work(tmp_path, True), one)[0].loss.shape == (1, 60)
+
+
+def test_a_number_of_jobs_is_checked(tmp_path, capsys):
+    assert cli.main(["reproduce", "fig5", "--quick", "--jobs", "0", "--out", str(tmp_path / "new")]) == 2
+    assert "--jobs is 0" in capsys.readouterr().err and not (tmp_path / "new").exists()
