@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -34,10 +35,12 @@ from hardpde.runs import (
     is_comparison,
     load_problem,
     prepare,
+    put_back,
     read_json,
     read_records,
     read_run,
     save_record,
+    settle,
     write_run,
 )
 from hardpde.solve import Solution, make_formulation, make_settings, run
@@ -52,7 +55,7 @@ def main(words: list[str] | None = None) -> int:
     except ValueError as error:
         return _fail(str(error))
     except OSError as error:
-        return _fail(f"{error.strerror or error}: '{error.filename}'" if error.filename else str(error))
+        return _fail(_refused(error))
     except KeyboardInterrupt:
         print(f"\nhardpde: stopped{arguments.after_stop}", file=sys.stderr)
         return 130
@@ -64,6 +67,11 @@ def main(words: list[str] | None = None) -> int:
 def _fail(sentence: str) -> int:
     print(f"hardpde: {' '.join(sentence.split())}", file=sys.stderr)
     return 2
+
+
+def _refused(error: OSError) -> str:
+    """What the system refused, and of which file."""
+    return f"{error.strerror or error}: '{error.filename}'" if error.filename else str(error)
 
 
 def _say(arguments: argparse.Namespace, text: str) -> None:
@@ -132,9 +140,25 @@ def _solve(arguments: argparse.Namespace) -> dict:
     make_reference(problem)
     formulation = make_formulation(problem, settings)
     about = provenance()
-    in_first_process(prepare, folder)
-    in_first_process(write_run, folder, settings, source, about, "running")
-    return _train(arguments, problem, settings, source, about, folder, formulation)
+    try:
+        in_first_process(prepare, folder)
+        in_first_process(write_run, folder, settings, source, about, "running")
+        return _train(arguments, problem, settings, source, about, folder, formulation)
+    except OSError as error:
+        raise _kept(error, folder) from None
+
+
+def _kept(error: OSError, folder: Path) -> ValueError:
+    """What the system refused, and what is left: without a checkpoint of the new run, the earlier one is put back."""
+    after = ""
+    with suppress(OSError):
+        if (folder / CHECKPOINT).exists():
+            after = f"; `hardpde resume {folder}` goes on from the last checkpoint"
+        elif put_back(folder):
+            after = "; the earlier run is back in its place"
+        elif (folder / "run.json").exists():
+            after = f"; `hardpde resume {folder}` starts it again"
+    return ValueError(_refused(error) + after)
 
 
 def _train(arguments, problem, settings, source, about, folder: Path, formulation=None) -> dict:
@@ -152,7 +176,7 @@ def _train(arguments, problem, settings, source, about, folder: Path, formulatio
         _say(arguments, f"{ending['stage']} ended after {ending['steps']} steps: {ending['why']}")
     result = finish(solution, folder, about)
     write_run(folder, settings, source, about, "finished")
-    (folder / CHECKPOINT).unlink(missing_ok=True)
+    settle(folder)
     return _result(arguments, result, folder)
 
 
@@ -218,9 +242,12 @@ def _compare(arguments: argparse.Namespace) -> dict:
     def start(refused: list[dict]) -> None:
         for row in refused:
             _say(arguments, f"{row['method']} does not apply: {row['why']}")
-        if not (arguments.resume and is_comparison(folder)):
-            prepare(folder)
-        write_run(folder, asked, source, about, "comparing")
+        try:
+            if not (arguments.resume and is_comparison(folder)):
+                prepare(folder)
+            write_run(folder, asked, source, about, "comparing")
+        except OSError as error:
+            raise _kept(error, folder) from None
         for method in done:
             _say(arguments, f"{method} is done: {in_short(done[method], gradients)}")
 
@@ -248,6 +275,7 @@ def _compare(arguments: argparse.Namespace) -> dict:
     trivial = measure_baselines(problem, make_reference(problem))
     summary = write_comparison(folder, problem.name, records, refused, trivial, about, gradients)
     write_run(folder, asked, source, about, "finished")
+    settle(folder)
     _say(arguments, markdown(summary, refused, trivial, gradients))
     _say(arguments, f"open {folder / 'report.html'}")
     return {"problem": problem.name, "preset": arguments.preset, "schedule": arguments.schedule,
@@ -293,6 +321,7 @@ def _resume(arguments: argparse.Namespace) -> dict:
     about, problem = read_run(folder)
     if about["status"] == "finished":
         result = read_json(folder / "metrics.json")
+        settle(folder)
         _say(arguments, f"'{folder}' is finished already")
         return _result(arguments, result, folder)
     return _train(arguments, problem, about["settings"], about["source"], about["provenance"], folder)
