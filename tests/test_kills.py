@@ -28,7 +28,7 @@ from hardpde.training import checkpoint
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 KILLS = int(os.environ.get("HARDPDE_KILLS", 5))
-BLOCKS = 8 + 2 * KILLS
+BLOCKS = 15 * KILLS
 LINE = """
 import hardpde as hp
 
@@ -114,29 +114,29 @@ def moments(kills):
             yield "0", random.uniform(0.0, 2.0), "whole"
         else:
             event = str(random.integers(2, 13))
-            yield event, random.choice([0.0, random.uniform(0.0, 0.2)]), ("whole", "halve")[k % 3 == 2]
+            yield event, random.choice([0.0, random.uniform(0.0, 0.05)]), ("whole", "halve")[k % 3 == 2]
     for name in random.choice(FINISHING, last, replace=False):
         yield name, 0.0, "whole"
 
 
 def test_a_run_that_is_killed_again_and_again_loses_nothing(tmp_path):
     (tmp_path / "line.py").write_text(LINE)
-    stages = json.dumps([{"optimiser": "adam", "steps": 2 * BLOCKS, "block": 2}])
+    stages = json.dumps([{"optimiser": "adam", "steps": BLOCKS, "block": 1}])
     words = [tmp_path / "line.py", *SIZES, "--stages", stages, "--checkpoint-every", "1e-6"]
     code, said = command(tmp_path / "nowhere", "none", 0, "whole", "solve", *words, "--out", tmp_path / "whole")
     assert code == 0, said
     run = tmp_path / "killed"
-    killed, steps = 0, [0]
+    story, steps = [], [0]
     for event, delay, halve in moments(KILLS):
         begin = ["resume", run, "--checkpoint-every", "1e-6"] if (run / "run.json").exists() else [
             "solve", *words, "--out", run]
         code, said = command(run, event, delay, halve, *begin)
-        assert code in (0, -9), said
-        killed += code == -9
+        story.append((event, delay, halve, code))
+        assert code == -9, (story, steps, said)
         assert "Traceback" not in said
         if (run / "checkpoint.npz").exists():
             steps.append(checkpoint.read_meta(run / "checkpoint.npz")["step"])
-    assert killed == KILLS, "the run was finished before it was killed so often"
+    assert len(story) == KILLS
     assert steps == sorted(steps) and len(set(steps)) > 2  # it went on, and never back
     code, said = command(run, "none", 0, "whole", "resume", run)
     assert code == 0, said
