@@ -24,7 +24,7 @@ from hardpde.evaluation.evaluate import (
 from hardpde.experiments.base import Work
 from hardpde.fem import REFERENCES, compute_reference
 from hardpde.methods import METHODS
-from hardpde.presets import PRESETS, SCHEDULES
+from hardpde.presets import PRESETS, SCHEDULES, make_stages
 from hardpde.problems import PROBLEMS
 from hardpde.progress import Progress
 from hardpde.provenance import device, provenance
@@ -36,14 +36,14 @@ from hardpde.runs import (
     load_problem,
     prepare,
     put_back,
-    read_json,
+    read_metrics,
     read_records,
     read_run,
     save_record,
     settle,
     write_run,
 )
-from hardpde.solve import Solution, make_formulation, make_settings, run
+from hardpde.solve import Solution, check_options, make_formulation, make_settings, run
 from hardpde.training import Training
 
 
@@ -102,6 +102,8 @@ def _check(arguments: argparse.Namespace) -> dict:
     picture = Path(arguments.picture or f"{problem.name}-domain.png")
     if not picture.parent.is_dir():
         raise ValueError(f"there is no folder '{picture.parent}' for the picture; make it or choose another")
+    if picture.is_dir():
+        raise ValueError(f"'{picture}' is a folder; name a file for the picture")
     settings = make_settings(problem, arguments.method, "quick", arguments.seed)
     formulation = make_formulation(problem, {**settings, "method": {"points": 256}})
     rows = certify(formulation, random_models(formulation, seed=arguments.seed))
@@ -320,10 +322,12 @@ def _resume(arguments: argparse.Namespace) -> dict:
     folder = _run_folder(arguments, "`hardpde compare … --resume --out {folder}` goes on with it")
     about, problem = read_run(folder)
     if about["status"] == "finished":
-        result = read_json(folder / "metrics.json")
+        result = read_metrics(folder)
         settle(folder)
         _say(arguments, f"'{folder}' is finished already")
         return _result(arguments, result, folder)
+    make_stages(about["settings"]["stages"])
+    check_options(about["settings"])
     return _train(arguments, problem, about["settings"], about["source"], about["provenance"], folder)
 
 
@@ -340,7 +344,7 @@ def _finished(folder: Path) -> tuple[Solution, dict, dict]:
     about, problem = read_run(folder)
     if about["status"] != "finished":
         raise ValueError(f"'{folder}' is not finished; go on with `hardpde resume {folder}`")
-    metrics = read_json(folder / "metrics.json")
+    metrics = read_metrics(folder)
     solution = Solution.load(folder / "model.eqx", problem)
     training = Training(solution.training.model, _history(folder), metrics["endings"], metrics["seconds"])
     return Solution(problem, solution.formulation, about["settings"], training), about, metrics
@@ -350,8 +354,12 @@ def _history(folder: Path) -> list[dict]:
     import csv
 
     kinds = {"stage": str, "step": int, "steps": int}
-    with open(folder / "history.csv", newline="") as file:
-        return [{key: kinds.get(key, float)(value) for key, value in row.items()} for row in csv.DictReader(file)]
+    path = folder / "history.csv"
+    try:
+        with open(path, newline="") as file:
+            return [{key: kinds.get(key, float)(value) for key, value in row.items()} for row in csv.DictReader(file)]
+    except (ValueError, TypeError, csv.Error) as error:
+        raise ValueError(f"'{path}' is damaged ({error}); solve again") from None
 
 
 def _report(arguments: argparse.Namespace) -> dict:
@@ -410,9 +418,12 @@ def _setting(text: str) -> tuple[str, Any]:
 
 def _stages(text: str) -> Any:
     try:
-        return json.loads(text)
+        stages = json.loads(text)
     except json.JSONDecodeError as error:
         raise argparse.ArgumentTypeError(f"the stages are not JSON ({error})") from None
+    if stages is None:
+        raise argparse.ArgumentTypeError("the stages are null; leave --stages out for those of the preset")
+    return stages
 
 
 def _steps(text: str) -> list[int]:

@@ -195,6 +195,9 @@ def read_run(folder: Path) -> tuple[dict[str, Any], Problem]:
         for key in ("problem", "method_name", "method", "preset", "seed", "stages"):
             run["settings"][key]
         run["status"], run["provenance"], source["name" if "name" in source else "sha256"]
+        name, options = source["name" if "name" in source else "path"], source.get("options") or {}
+        if not (isinstance(name, str) and isinstance(options, dict) and isinstance(run["settings"]["seed"], int)):
+            raise TypeError("its problem or its seed is not one")
     except FileNotFoundError:
         raise ValueError(f"'{folder}' is not a run folder: it has no run.json") from None
     except (OSError, json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
@@ -213,6 +216,21 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text())
     except (OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"'{path}' cannot be read ({error}); solve again or resume the run") from None
+
+
+def read_metrics(folder: Path) -> dict[str, Any]:
+    """The figures of merit of a finished run."""
+    path = folder / "metrics.json"
+    metrics = read_json(path)
+    try:
+        for key in ("problem", "method", "preset", "seed", "parameters", "mae", "certificate", "endings"):
+            metrics[key]
+        float(metrics["seconds"] + metrics["boundary_violation"] + metrics["held_out"])
+        for found in metrics["errors"].values():
+            found["mae"]
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"'{path}' is damaged ({error}); solve again") from None
+    return metrics
 
 
 def is_comparison(folder: Path) -> bool:

@@ -177,7 +177,10 @@ def make_formulation(problem: Problem, settings: dict[str, Any]) -> Formulation:
 
 def check_options(settings: dict[str, Any]) -> None:
     """Every option is one of the method's, and of the kind of its default."""
-    known = METHODS[settings["method_name"]].__kwdefaults__ or {}
+    name, options = settings["method_name"], settings["method"]
+    if not isinstance(name, str) or name not in METHODS or not isinstance(options, dict):
+        raise ValueError(f"there is no method {name!r} with options {options!r}; the methods are {', '.join(METHODS)}")
+    known = METHODS[name].__kwdefaults__ or {}
     for name, value in settings["method"].items():
         if name not in known:
             raise ValueError(f"method '{settings['method_name']}' has no option '{name}'; "

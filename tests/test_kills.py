@@ -72,7 +72,7 @@ def watch(name, arguments):
     if count < int(event):
         return
     if halve:
-        if name == "open" and str(arguments[0]).endswith(".tmp") and arguments[1] == "rb":
+        if name == "open" and str(arguments[0]).endswith(".tmp") and arguments[1].startswith("r"):
             os.truncate(arguments[0], os.path.getsize(arguments[0]) // 2)
             die()
     elif count == int(event):

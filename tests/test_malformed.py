@@ -19,6 +19,7 @@ from hardpde.solve import check_options, make_settings
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 nan, inf = math.nan, math.inf
+DATA = Path(hp.__file__).parent / "problems" / "data"
 LINE = hp.Interval(0, 1, left="a", right="b")
 SQUARE = ((0, 0), (1, 0), (1, 1), (0, 1))
 BOTH = (hp.dirichlet("a", "u"), hp.dirichlet("b", "u"))
@@ -129,7 +130,7 @@ SHAPES = [
     (lambda: hp.airfoil("nowhere.dat"), "nowhere.dat"),
     (lambda: read_airfoil("."), "."),
     (lambda: read_airfoil(__file__), "expected two numbers"),
-    (lambda: hp.airfoil(Path(hp.__file__).parent / "problems" / "data" / "w1015.dat", smooth="very"), "smooth is 'very'"),
+    (lambda: hp.airfoil(DATA / "w1015.dat", smooth="very"), "smooth is 'very'"),
 ]
 CONDITIONS = [
     (lambda: condition(hp.dirichlet, "v"), "no field 'v'"),
@@ -472,6 +473,12 @@ def change(name, *path, to):
     return edit
 
 
+def unfinished(*path, to):
+    """The same for run.json of a run that is not finished."""
+    edits = change("run.json", "status", to="running"), change("run.json", *path, to=to)
+    return lambda folder: [edit(folder) for edit in edits]
+
+
 def text(name, content):
     return lambda folder: (folder / name).write_bytes(content)
 
@@ -479,10 +486,13 @@ def text(name, content):
 DAMAGES = {
     "no status": (change("run.json", "status", to=None), "resume", "run.json' is damaged"),
     "odd settings": (change("run.json", "settings", to=[]), "resume", "run.json' is damaged"),
-    "odd options": (change("run.json", "settings", "method", to=3), "export", "damaged"),
-    "unknown option": (change("run.json", "settings", "method", to={"wdth": 3}), "export", "damaged"),
-    "unknown method": (change("run.json", "settings", "method_name", to="magic"), "export", "magic"),
-    "method of no name": (change("run.json", "settings", "method_name", to=[1]), "export", "damaged"),
+    "odd options": (unfinished("settings", "method", to=3), "resume", "options 3"),
+    "unknown option": (unfinished("settings", "method", to={"wdth": 3}), "resume", "no option 'wdth'"),
+    "unknown method": (unfinished("settings", "method_name", to="magic"), "resume", "'magic'"),
+    "method of no name": (unfinished("settings", "method_name", to=[1]), "resume", "no method [1]"),
+    "odd seed": (unfinished("settings", "seed", to="one"), "resume", "run.json' is damaged"),
+    "odd stages": (unfinished("settings", "stages", to=[3]), "resume", "stage 3"),
+    "no stages": (unfinished("settings", "stages", to={}), "resume", "stages are a list"),
     "odd source": (change("run.json", "source", to="line"), "resume", "run.json' is damaged"),
     "source of no path": (change("run.json", "source", "path", to=None), "resume", "run.json' is damaged"),
     "odd path": (change("run.json", "source", "path", to=3), "resume", "run.json' is damaged"),
@@ -549,7 +559,6 @@ WORDS = [
     (["solve", "line.py", "--stages", '[{"optimiser": 3, "steps": 5}]'], "no optimiser"),
     (["solve", "line.py", "--stages", '[{"optimiser": "adam", "steps": NaN}]'], "steps"),
     (["solve", "line.py", "--set", "=3"], "NAME=VALUE"), (["solve", "line.py", "--set", "width=[1]"], "width"),
-    (["solve", "line.py", "--set", "width=null"], "width"), (["solve", "line.py", "--set", "width=NaN"], "width"),
     (["solve", "line.py", "--checkpoint-every", "soon"], "--checkpoint-every"),
     (["solve", "line.py", "--checkpoint-every", "nan"], "--checkpoint-every"),
     (["solve", "line.py", "--devices", "0"], "devices"), (["solve", "line.py", "--devices", "-1"], "devices"),
@@ -561,7 +570,7 @@ WORDS = [
     (["compare", "line.py", "--seeds", "0"], "seeds"), (["compare", "line.py", "--seeds", "many"], "--seeds"),
     (["compare", "line.py", "--out", "run"], "exists"), (["reference", "line.py"], "no known solution"),
     (["bench", "line.py", "--points", "0"], "points"), (["bench", "line.py", "--out", "nowhere/file"], "nowhere"),
-    (["check", "line.py", "--picture", "."], "picture"), (["check", "line.py", "--picture", "a.xyz"], "xyz"),
+    (["check", "line.py", "--picture", "."], "'.' is a folder"),
 ]
 
 
