@@ -1,6 +1,6 @@
 """Properties of random shapes, trees of them and random conditions.
 
-HARDPDE_EXAMPLES says how many examples are tried for each property (default 10; a third of them
+HARDPDE_EXAMPLES says how many examples are tried for each property (default 8; a third of them
 where networks are compiled); where it is set, they are other ones at every run.
 """
 
@@ -21,7 +21,7 @@ from hardpde.methods import exact
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
-EXAMPLES = int(os.environ.get("HARDPDE_EXAMPLES", 10))
+EXAMPLES = int(os.environ.get("HARDPDE_EXAMPLES", 8))
 
 
 def some(examples):
