@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -23,7 +24,7 @@ from hardpde.evaluation.evaluate import (
 from hardpde.experiments.base import Work
 from hardpde.fem import REFERENCES, compute_reference
 from hardpde.methods import METHODS
-from hardpde.presets import PRESETS, SCHEDULES
+from hardpde.presets import PRESETS, SCHEDULES, make_stages
 from hardpde.problems import PROBLEMS
 from hardpde.progress import Progress
 from hardpde.provenance import device, provenance
@@ -34,13 +35,15 @@ from hardpde.runs import (
     is_comparison,
     load_problem,
     prepare,
-    read_json,
+    put_back,
+    read_metrics,
     read_records,
     read_run,
     save_record,
+    settle,
     write_run,
 )
-from hardpde.solve import Solution, make_formulation, make_settings, run
+from hardpde.solve import Solution, check_options, make_formulation, make_settings, run
 from hardpde.tensorboard import FOLDER as TENSORBOARD
 from hardpde.tensorboard import check_tensorboard, has_events
 from hardpde.training import Training
@@ -54,7 +57,7 @@ def main(words: list[str] | None = None) -> int:
     except ValueError as error:
         return _fail(str(error))
     except OSError as error:
-        return _fail(f"{error.strerror or error}: '{error.filename}'" if error.filename else str(error))
+        return _fail(_refused(error))
     except KeyboardInterrupt:
         print(f"\nhardpde: stopped{arguments.after_stop}", file=sys.stderr)
         return 130
@@ -66,6 +69,11 @@ def main(words: list[str] | None = None) -> int:
 def _fail(sentence: str) -> int:
     print(f"hardpde: {' '.join(sentence.split())}", file=sys.stderr)
     return 2
+
+
+def _refused(error: OSError) -> str:
+    """What the system refused, and of which file."""
+    return f"{error.strerror or error}: '{error.filename}'" if error.filename else str(error)
 
 
 def _say(arguments: argparse.Namespace, text: str) -> None:
@@ -96,6 +104,8 @@ def _check(arguments: argparse.Namespace) -> dict:
     picture = Path(arguments.picture or f"{problem.name}-domain.png")
     if not picture.parent.is_dir():
         raise ValueError(f"there is no folder '{picture.parent}' for the picture; make it or choose another")
+    if picture.is_dir():
+        raise ValueError(f"'{picture}' is a folder; name a file for the picture")
     settings = make_settings(problem, arguments.method, "quick", arguments.seed)
     formulation = make_formulation(problem, {**settings, "method": {"points": 256}})
     rows = certify(formulation, random_models(formulation, seed=arguments.seed))
@@ -138,9 +148,25 @@ def _solve(arguments: argparse.Namespace) -> dict:
     make_reference(problem)
     formulation = make_formulation(problem, settings)
     about = provenance()
-    in_first_process(prepare, folder)
-    in_first_process(write_run, folder, settings, source, about, "running")
-    return _train(arguments, problem, settings, source, about, folder, formulation)
+    try:
+        in_first_process(prepare, folder)
+        in_first_process(write_run, folder, settings, source, about, "running")
+        return _train(arguments, problem, settings, source, about, folder, formulation)
+    except OSError as error:
+        raise _kept(error, folder) from None
+
+
+def _kept(error: OSError, folder: Path) -> ValueError:
+    """What the system refused, and what is left: without a checkpoint of the new run, the earlier one is put back."""
+    after = ""
+    with suppress(OSError):
+        if (folder / CHECKPOINT).exists():
+            after = f"; `hardpde resume {folder}` goes on from the last checkpoint"
+        elif put_back(folder):
+            after = "; the earlier run is back in its place"
+        elif (folder / "run.json").exists():
+            after = f"; `hardpde resume {folder}` starts it again"
+    return ValueError(_refused(error) + after)
 
 
 def _train(arguments, problem, settings, source, about, folder: Path, formulation=None) -> dict:
@@ -162,7 +188,7 @@ def _train(arguments, problem, settings, source, about, folder: Path, formulatio
         _say(arguments, f"{ending['stage']} ended after {ending['steps']} steps: {ending['why']}")
     result = finish(solution, folder, about)
     write_run(folder, settings, source, about, "finished")
-    (folder / CHECKPOINT).unlink(missing_ok=True)
+    settle(folder)
     return _result(arguments, result, folder)
 
 
@@ -228,9 +254,12 @@ def _compare(arguments: argparse.Namespace) -> dict:
     def start(refused: list[dict]) -> None:
         for row in refused:
             _say(arguments, f"{row['method']} does not apply: {row['why']}")
-        if not (arguments.resume and is_comparison(folder)):
-            prepare(folder)
-        write_run(folder, asked, source, about, "comparing")
+        try:
+            if not (arguments.resume and is_comparison(folder)):
+                prepare(folder)
+            write_run(folder, asked, source, about, "comparing")
+        except OSError as error:
+            raise _kept(error, folder) from None
         for method in done:
             _say(arguments, f"{method} is done: {in_short(done[method], gradients)}")
 
@@ -258,6 +287,7 @@ def _compare(arguments: argparse.Namespace) -> dict:
     trivial = measure_baselines(problem, make_reference(problem))
     summary = write_comparison(folder, problem.name, records, refused, trivial, about, gradients)
     write_run(folder, asked, source, about, "finished")
+    settle(folder)
     _say(arguments, markdown(summary, refused, trivial, gradients))
     _say(arguments, f"open {folder / 'report.html'}")
     return {"problem": problem.name, "preset": arguments.preset, "schedule": arguments.schedule,
@@ -302,9 +332,12 @@ def _resume(arguments: argparse.Namespace) -> dict:
     folder = _run_folder(arguments, "`hardpde compare … --resume --out {folder}` goes on with it")
     about, problem = read_run(folder)
     if about["status"] == "finished":
-        result = read_json(folder / "metrics.json")
+        result = read_metrics(folder)
+        settle(folder)
         _say(arguments, f"'{folder}' is finished already")
         return _result(arguments, result, folder)
+    make_stages(about["settings"]["stages"])
+    check_options(about["settings"])
     return _train(arguments, problem, about["settings"], about["source"], about["provenance"], folder)
 
 
@@ -321,7 +354,7 @@ def _finished(folder: Path) -> tuple[Solution, dict, dict]:
     about, problem = read_run(folder)
     if about["status"] != "finished":
         raise ValueError(f"'{folder}' is not finished; go on with `hardpde resume {folder}`")
-    metrics = read_json(folder / "metrics.json")
+    metrics = read_metrics(folder)
     solution = Solution.load(folder / "model.eqx", problem)
     training = Training(solution.training.model, _history(folder), metrics["endings"], metrics["seconds"])
     return Solution(problem, solution.formulation, about["settings"], training), about, metrics
@@ -331,8 +364,12 @@ def _history(folder: Path) -> list[dict]:
     import csv
 
     kinds = {"stage": str, "step": int, "steps": int}
-    with open(folder / "history.csv", newline="") as file:
-        return [{key: kinds.get(key, float)(value) for key, value in row.items()} for row in csv.DictReader(file)]
+    path = folder / "history.csv"
+    try:
+        with open(path, newline="") as file:
+            return [{key: kinds.get(key, float)(value) for key, value in row.items()} for row in csv.DictReader(file)]
+    except (ValueError, TypeError, csv.Error) as error:
+        raise ValueError(f"'{path}' is damaged ({error}); solve again") from None
 
 
 def _report(arguments: argparse.Namespace) -> dict:
@@ -391,9 +428,12 @@ def _setting(text: str) -> tuple[str, Any]:
 
 def _stages(text: str) -> Any:
     try:
-        return json.loads(text)
+        stages = json.loads(text)
     except json.JSONDecodeError as error:
         raise argparse.ArgumentTypeError(f"the stages are not JSON ({error})") from None
+    if stages is None:
+        raise argparse.ArgumentTypeError("the stages are null; leave --stages out for those of the preset")
+    return stages
 
 
 def _steps(text: str) -> list[int]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from hardpde.fields import Schema, State
@@ -25,6 +26,12 @@ class Condition:
     lhs: Callable[[State, Array, Array], Any]
     rhs: Callable[[Array], Any] | float | tuple[float, ...] = 0.0
     name: str = "condition"
+
+    def __post_init__(self) -> None:
+        _check_place(self.on)
+        if not callable(self.lhs):
+            raise ValueError(f"the left side of the condition on '{self.on}' is {self.lhs!r}; it is a function "
+                             f"of q, x and n")
 
     def matrix(self, schema: Schema, x: Array, n: Array, gradients: bool = False) -> tuple[Array, Array]:
         """A (rows, columns) and g (rows,) at one point: columns of the state, then of its normal derivatives.
@@ -56,6 +63,24 @@ def evaluate(data: Any, x: Array) -> Any:
     return data(x) if callable(data) else data
 
 
+def _check_place(on: Any) -> None:
+    if not isinstance(on, str):
+        raise ValueError(f"a condition is stated on {on!r}; name one boundary, like 'wall'")
+
+
+def _check_field(on: Any, field: Any) -> None:
+    _check_place(on)
+    if not isinstance(field, str):
+        raise ValueError(f"the condition on '{on}' is stated for {field!r}; name one field, like 'u'")
+
+
+def _check_coefficients(on: str, **stated: Any) -> None:
+    for name, value in stated.items():
+        if not callable(value) and not isinstance(value, int | float | Array | np.ndarray | np.number):
+            raise ValueError(f"the coefficient {name} of the condition on '{on}' is {value!r}; it is a number or a "
+                             f"function of x")
+
+
 def _nonzero(a: Any, b: Any, on: str, field: str) -> None:
     if not callable(a) and not callable(b) and a == 0 and b == 0:
         raise ValueError(
@@ -66,6 +91,8 @@ def _nonzero(a: Any, b: Any, on: str, field: str) -> None:
 
 def robin(on: str, field: str, a: Any, b: Any, g: Any = 0.0) -> Condition:
     """a u + b n·∇u = g, with ∇u the field stated as the gradient of u. Data: numbers or functions of x."""
+    _check_field(on, field)
+    _check_coefficients(on, a=a, b=b)
     _nonzero(a, b, on, field)
 
     def lhs(q, x, n):
@@ -77,11 +104,13 @@ def robin(on: str, field: str, a: Any, b: Any, g: Any = 0.0) -> Condition:
 
 def dirichlet(on: str, field: str, g: Any = 0.0) -> Condition:
     """u = g (every component of a vector field)."""
+    _check_field(on, field)
     return Condition(on, lambda q, x, n: q[field], g, f"dirichlet {field}")
 
 
 def neumann(on: str, field: str, g: Any = 0.0) -> Condition:
     """n·∇u = g, with ∇u the field stated as the gradient of u, or the gradient itself where there is none."""
+    _check_field(on, field)
     return Condition(on, lambda q, x, n: q.gradient(field) @ n, g, f"neumann {field}")
 
 
@@ -92,7 +121,9 @@ def interface(on: str, fields: tuple[str, str], *, conductivity: tuple[Any, Any]
     a is the field of the inner solid, b the one around it, and n points out of the inner solid;
     conductivity=(k_a, k_b). Data: numbers or functions of x.
     """
-    if isinstance(fields, str) or len(fields) != 2 or len(conductivity) != 2:
+    _check_place(on)
+    if not all(isinstance(pair, Sequence) and len(pair) == 2 for pair in (fields, conductivity)) or not all(
+            isinstance(field, str) for field in fields) or isinstance(fields, str):
         raise ValueError(f"the interface '{on}' needs two fields and two conductivities, those inside first")
     inner, outer = fields
 
@@ -105,6 +136,7 @@ def interface(on: str, fields: tuple[str, str], *, conductivity: tuple[Any, Any]
 
 def initial(field: str, f: Any = 0.0) -> Condition:
     """u = f at the start of time."""
+    _check_field(INITIAL, field)
     return Condition(INITIAL, lambda q, x, n: q[field], f, f"initial {field}")
 
 
@@ -129,15 +161,23 @@ def periodic(a: str, b: str, fields: str | Sequence[str] | None = None, soft: fl
     any weights. With soft=WEIGHT the loss gets WEIGHT × mean |q(a) − q(b)|² instead; fields that the residual
     takes the Laplacian of, without gradient fields, are then compared in their slopes too.
     """
+    for name in (a, b):
+        _check_place(name)
     if a == b:
         raise ValueError(f"periodic names the boundary '{a}' twice; name two opposite faces")
-    if soft is not None and not 0 < soft < float("inf"):
-        raise ValueError(f"the weight of the periodic condition on '{a}' is soft={soft}; it must be positive")
-    return Periodic(a, b, (fields,) if isinstance(fields, str) else None if fields is None else tuple(fields), soft)
+    if soft is not None and not (isinstance(soft, int | float) and 0 < soft < float("inf")):
+        raise ValueError(f"the weight of the periodic condition on '{a}' is soft={soft!r}; it must be positive")
+    if isinstance(fields, str):
+        fields = (fields,)
+    if fields is not None and not (isinstance(fields, Sequence) and all(isinstance(name, str) for name in fields)):
+        raise ValueError(f"the fields of the periodic condition on '{a}' are {fields!r}; give their names")
+    return Periodic(a, b, None if fields is None else tuple(fields), soft)
 
 
 def slip(on: str, velocity: str) -> Condition:
     """n·u = 0 and, where ∇u is a field, no tangential traction: tᵀ(∇u + ∇uᵀ)n = 0 for every tangent t."""
+
+    _check_field(on, velocity)
 
     def lhs(q, x, n):
         try:
@@ -153,6 +193,7 @@ def slip(on: str, velocity: str) -> Condition:
 def traction(on: str, velocity: str, g: Any = 0.0, *, pressure: str | None = None, viscosity: Any = 1.0,
              bulk: Any = 0.0) -> Condition:
     """σ n = g with σ = −p I + μ(∇u + ∇uᵀ) + λ (∇·u) I; p and λ (`bulk`) may be absent."""
+    _check_field(on, velocity)
 
     def lhs(q, x, n):
         gradient = q.gradient(velocity)

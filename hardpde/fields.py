@@ -227,10 +227,19 @@ def make_schema(
     """Check what a user stated about the fields and put it in order."""
     if isinstance(fields, str):
         fields = (fields,)
+    if not isinstance(fields, Mapping | list | tuple):
+        raise ValueError(f"fields is {fields!r}; it is a name, a list of names, or {{name: shape}}")
+    if not isinstance(gradients, Mapping):
+        raise ValueError(f"gradients is {gradients!r}; it is a dictionary {{name of the gradient: field}}")
+    for name in (*fields, *gradients):
+        if not isinstance(name, str):
+            raise ValueError(f"{name!r} cannot name a field; use letters, digits and underscores")
+    if len(set(fields)) < len(fields):
+        raise ValueError(f"a field is stated twice: {', '.join(fields)}")
     stated: Mapping[str, Any] = fields if isinstance(fields, Mapping) else dict.fromkeys(fields, ())
     shapes = {name: _shape(shape, name) for name, shape in stated.items()}
     for gradient, base in gradients.items():
-        if base not in shapes:
+        if not isinstance(base, str) or base not in shapes:
             raise ValueError(f"'{gradient}' is stated as the gradient of '{base}', which is not a field")
         if gradient in shapes:
             raise ValueError(f"'{gradient}' is stated twice: as a field and as the gradient of '{base}'")
@@ -248,7 +257,10 @@ def make_schema(
 def _shape(shape: Any, name: str) -> tuple[int, ...]:
     if isinstance(shape, int):
         shape = () if shape == 1 else (shape,)
-    shape = tuple(shape)
+    try:
+        shape = tuple(shape)
+    except TypeError:
+        shape = (shape,)
     if not all(isinstance(n, int) and n > 0 for n in shape):
         raise ValueError(f"field '{name}' has shape {shape}; a shape is a tuple of positive whole numbers")
     return shape

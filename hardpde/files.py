@@ -1,6 +1,7 @@
 """Files that are either written whole or not at all."""
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -8,7 +9,10 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary name beside `path`; on success flush it to disk and rename it to `path`."""
+    """Yield a temporary name beside `path`; on success flush it to disk and rename it to `path`.
+
+    What the system refuses, a full disk for one, is an OSError that names `path`.
+    """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -16,6 +20,30 @@ def replacing(path: str | Path) -> Iterator[Path]:
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)
+    except Exception as error:
+        cause = _refusal(error)
+        if cause is None:
+            raise
+        raise OSError(cause.errno, cause.strerror or str(cause), str(path)) from error
     finally:
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             temporary.unlink()
+
+
+def sweep(folder: str | Path) -> None:
+    """Remove the temporary files of processes that were killed while they wrote."""
+    for file in Path(folder).rglob(".*.tmp"):
+        if is_temporary(file):
+            file.unlink(missing_ok=True)
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether a file has a name that `replacing` gives."""
+    return re.fullmatch(r"\..+\.\d+\.tmp", path.name) is not None
+
+
+def _refusal(error: BaseException | None) -> OSError | None:
+    """The OSError behind an error: a writer that cannot close its archive may hide it."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__context__
+    return error

@@ -132,6 +132,8 @@ def preset(problem: str, method: str, name: str, schedule: str = "fair") -> dict
 def with_steps(settings: dict[str, Any], steps: list[int]) -> dict[str, Any]:
     """The same settings with other numbers of steps, one for each stage; 0 leaves a stage out."""
     stages = settings["stages"]
+    if not isinstance(steps, list | tuple) or not all(isinstance(n, int) for n in steps):
+        raise ValueError(f"steps is {steps!r}; it is a list of whole numbers like [500, 2000]")
     if len(steps) != len(stages):
         names = ", ".join(stage["optimiser"] for stage in stages)
         raise ValueError(f"{len(steps)} numbers of steps are given for {len(stages)} stages ({names})")
@@ -158,13 +160,19 @@ def make_stages(specifications: list[dict[str, Any]]) -> list[Stage]:
                              f"block and reweigh")
         name = spec["optimiser"]
         for key in ("steps", "redraw", "block"):
-            if not isinstance(spec.get(key, 1), int):
+            if not isinstance(spec.get(key, 1), int) or isinstance(spec.get(key, 1), bool):
                 raise ValueError(f"stage '{name}': {key} is {spec[key]!r}; it is a whole number")
-        if name not in OPTIMISERS:
+        if not isinstance(name, str) or name not in OPTIMISERS:
             raise ValueError(f"there is no optimiser '{name}'; the optimisers are {', '.join(OPTIMISERS)}")
+        options = spec.get("options", {})
+        if not isinstance(options, dict):
+            raise ValueError(f"stage '{name}': options is {options!r}; it is a dictionary of what the optimiser knows")
+        rate = options.get("learning_rate", 1.0)
+        if not isinstance(rate, int | float) or not 0 < rate < float("inf"):
+            raise ValueError(f"stage '{name}': learning_rate is {rate!r}; it must be a positive number")
         try:
             build: Any = OPTIMISERS[name]
-            optimiser = build(**spec.get("options", {}))
+            optimiser = build(**options)
         except TypeError as error:
             raise ValueError(f"optimiser '{name}': {error}") from None
         # A line search needs a loss that stays what it is.

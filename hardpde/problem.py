@@ -1,6 +1,6 @@
 """Problems: what is to be solved. Knows no network; checks everything a user states."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -17,6 +17,10 @@ from hardpde.geometry.stacking import briefly
 from hardpde.layout import Layout, arrange, stacked_rows
 from hardpde.parameters import Parameter, append, middle, values
 from hardpde.reference import Reference
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 class Focus(NamedTuple):
@@ -56,7 +60,10 @@ class Measurement:
         what = f"the measurement of '{self.field}'"
         if self.field not in schema.names:
             raise ValueError(f"{what} is of no field; the fields are {', '.join(schema.names)}")
-        x, values = np.atleast_2d(np.asarray(self.x, float)), np.asarray(self.values, float)
+        try:
+            x, values = np.atleast_2d(np.asarray(self.x, float)), np.asarray(self.values, float)
+        except (TypeError, ValueError):
+            raise ValueError(f"{what} has points or values that are not numbers") from None
         if x.shape[1] != schema.dim or not len(x):
             raise ValueError(f"{what} has points of shape {x.shape}; they must be (n, {schema.dim})")
         if values.shape != (len(x), *schema.shapes[self.field]):
@@ -64,8 +71,8 @@ class Measurement:
                              f"{(len(x), *schema.shapes[self.field])}")
         if not (np.isfinite(x).all() and np.isfinite(values).all()):
             raise ValueError(f"{what} holds numbers that are not finite; leave these points out")
-        if not 0 < self.weight < float("inf"):
-            raise ValueError(f"{what} has weight {self.weight}; it must be positive")
+        if not (_is_number(self.weight) and 0 < self.weight < float("inf")):
+            raise ValueError(f"{what} has weight {self.weight!r}; it must be positive")
         if (self.t is None) != (problem.time is None):
             raise ValueError(f"{what} {'needs the times t' if self.t is None else 'has times, and the problem none'}")
         if problem.time is not None:
@@ -126,17 +133,36 @@ class Hints:
         if self.ramp not in ("linear", "root"):
             raise ValueError(f"ramp is '{self.ramp}'; it is 'linear' or 'root'")
         for name in ("near", "early"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"the hint {name} is {getattr(self, name)}; it is a fraction between 0 and 1")
+            if not (_is_number(getattr(self, name)) and 0 <= getattr(self, name) <= 1):
+                raise ValueError(f"the hint {name} is {getattr(self, name)!r}; it is a fraction between 0 and 1")
+        for name in ("decay", "root_time"):
+            if getattr(self, name) not in (None, True, False):
+                raise ValueError(f"the hint {name} is {getattr(self, name)!r}; it is True or False")
+        for name in ("inputs", "outputs", "guess", "scale"):
+            if getattr(self, name) is not None and not callable(getattr(self, name)):
+                raise ValueError(f"the hint {name} is {getattr(self, name)!r}; it is a function of the point")
+        widths = self.collar.values() if isinstance(self.collar, dict) else (self.collar,)
+        if not all(width is None or _is_number(width) for width in widths):
+            raise ValueError(f"the hint collar is {self.collar!r}; it is a number, or numbers by name of a boundary")
+        try:
+            np.asarray(self.sharp, float)
+            _ = len(self.sharp)
+        except (TypeError, ValueError):
+            raise ValueError(f"the hint sharp is {self.sharp!r}; it is a list of points") from None
+        if self.mirror is not None and not isinstance(self.mirror, Mirror):
+            raise ValueError(f"the hint mirror is {self.mirror!r}; write Mirror(axis, at, odd)")
+        if not isinstance(self.focus, Iterable):
+            raise ValueError(f"the hint focus is {self.focus!r}; it is a list of Focus(at, inner, outer, share)")
         for place in self.focus:
             if not isinstance(place, Focus):
                 raise ValueError(f"{place!r} is not a Focus; write Focus(at, inner, outer, share)")
-            if not 0 < place.inner < place.outer or not 0 <= place.share <= 1:
+            numbers = all(map(_is_number, place[1:]))
+            if not numbers or not 0 < place.inner < place.outer or not 0 <= place.share <= 1:
                 raise ValueError(f"{place} needs 0 < inner < outer and a share between 0 and 1")
         if self.near + sum(place.share for place in self.focus) > 1:
             raise ValueError("the shares of focus and near add up to more than 1; lower them")
-        if self.harmonics < 1:
-            raise ValueError(f"the hint harmonics is {self.harmonics}; it must be at least 1")
+        if not isinstance(self.harmonics, int) or self.harmonics < 1:
+            raise ValueError(f"the hint harmonics is {self.harmonics!r}; it must be a whole number, at least 1")
         for name in ("distances", "normals"):
             stated = getattr(self, name)
             if not isinstance(stated, Mapping) or not all(map(callable, stated.values())):
@@ -209,6 +235,7 @@ class Problem:
     name: str = "problem"
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         # Conditions at points come first, so that their numbers are those of the layout.
         ordered = sorted(self.conditions, key=lambda condition: isinstance(condition, Periodic))
         object.__setattr__(self, "conditions", tuple(ordered))
@@ -302,7 +329,10 @@ class Problem:
         """The hint `guess` as a vector (m,); zero without one."""
         if self.hints.guess is None:
             return jnp.zeros(self.schema.size)
-        stated = dict(self.hints.guess(x))
+        found = self.hints.guess(x)
+        if not isinstance(found, Mapping):
+            raise ValueError(f"the hint guess returns {found!r}; it returns {{field: value}}")
+        stated = dict(found)
         parts = [jnp.broadcast_to(jnp.asarray(stated.pop(name, 0.0), float), shape).ravel()
                  for name, shape in self.schema.fields]
         if stated:
@@ -318,7 +348,7 @@ class Problem:
         if mirror is None:
             return (plain,)
         labels = self.schema.labels()
-        if not 0 <= mirror.axis < self.schema.dim or set(mirror.odd) - set(labels):
+        if mirror.axis not in range(self.schema.dim) or set(mirror.odd) - set(labels):
             raise ValueError(f"{mirror} needs an axis from 0 to {self.schema.dim - 1} and odd components from "
                              f"{', '.join(labels)}")
         signs = np.array([-1.0 if label in mirror.odd else 1.0 for label in labels])
@@ -437,10 +467,40 @@ class Problem:
         fixed = jnp.stack([jnp.asarray(value) for value in values(self.parameters, stated)])
         return _fixed(self, lambda x: jnp.concatenate([x, fixed.astype(x.dtype)]), stated)
 
+    def _check_kinds(self) -> None:
+        """What is no matter of mathematics: that everything stated is of its kind."""
+        if not isinstance(self.domain, Shape):
+            raise ValueError(f"the domain is {self.domain!r}; it is a shape, like Box((0, 0), (1, 1))")
+        lists = {name: getattr(self, name) for name in ("conditions", "free", "parameters", "measurements")}
+        for name, stated in lists.items():
+            if not isinstance(stated, Iterable):
+                raise ValueError(f"{name} is {stated!r}; it is a list")
+        if not isinstance(self.regions, Mapping):
+            raise ValueError(f"regions is {self.regions!r}; it is a dictionary {{field: where it lives}}")
+        if isinstance(self.free, str):
+            object.__setattr__(self, "free", (self.free,))
+        functions = {name: getattr(self, name) for name in ("mapping", "exact") if getattr(self, name) is not None}
+        for name, stated in {"residual": self.residual, **functions}.items():
+            if not callable(stated):
+                raise ValueError(f"{name} is {stated!r}; it is a function")
+        if not (self.reference is None or callable(self.reference) or isinstance(self.reference, Reference)):
+            raise ValueError(f"the reference is {self.reference!r}; it is a Reference or a function that makes one")
+        if self.equations is not None and not isinstance(self.equations, int):
+            raise ValueError(f"equations is {self.equations!r}; it is how many equations the residual has")
+        if not isinstance(self.hints, Hints):
+            raise ValueError(f"hints is {self.hints!r}; write Hints(decay=True, …)")
+        if not isinstance(self.name, str) or not self.name or "/" in self.name or "\\" in self.name:
+            raise ValueError(f"the name of the problem is {self.name!r}; it is a word, as it names folders and files")
+        _ = self.schema
+
     def _check_time(self) -> None:
         if self.time is None:
             return
-        if len(self.time) != 2 or not np.all(np.isfinite(self.time)) or not self.time[0] < self.time[1]:
+        try:
+            start, end = map(float, self.time)
+        except (TypeError, ValueError):
+            start = end = np.nan
+        if not (np.isfinite([start, end]).all() and start < end):
             raise ValueError(f"time is {self.time}; it must be (start, end) with start < end")
 
     def _check_boundaries(self) -> None:
@@ -568,14 +628,17 @@ class Problem:
         """Shapes of what focus and scale state."""
         schema = self.schema
         for place in self.hints.focus:
-            if len(place.at) != schema.dim:
-                raise ValueError(f"{place} is about a place with {len(place.at)} coordinates; {schema.dim} are needed")
+            if np.shape(place.at) != (schema.dim,):
+                raise ValueError(f"{place} is not about a place with {schema.dim} coordinates")
         stated = self.hints.scale
         if stated is None:
             return
         jet = jnp.zeros((self.derivatives, schema.size))
         number = jax.eval_shape(self.residuals, jnp.zeros(schema.point), jnp.zeros(schema.size), jet).shape[0]
-        shape = jax.eval_shape(lambda x: jnp.asarray(stated(x)), jnp.ones(schema.point)).shape
+        try:
+            shape = jax.eval_shape(lambda x: jnp.asarray(stated(x)), jnp.ones(schema.point)).shape
+        except Exception as error:
+            raise ValueError(f"the hint scale cannot be evaluated: {_first_line(error)}") from None
         if shape not in ((), (1,), (number,)):
             raise ValueError(f"the hint scale returns an array of shape {shape}; it is one number, or one for each of "
                              f"the {number} equations")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hardpde.evaluation.evaluate import write_json
+from hardpde.files import is_temporary, replacing, sweep
 from hardpde.problem import Problem
 from hardpde.problems import PROBLEMS
 
@@ -18,6 +19,7 @@ CHECKPOINT = "checkpoint.npz"
 _OURS = ("run.json", "model.eqx", "history.csv", "metrics.json", "report.html", "problem.py", CHECKPOINT,
          "comparison.json", "table.md")
 _FOLDERS = ("figures", "models", "records", "tensorboard")
+_EARLIER = ".earlier"  # where a run waits until the one that replaces it is finished
 
 
 def load_problem(name: str, options: dict[str, Any] | None = None) -> tuple[Problem, dict[str, Any]]:
@@ -101,7 +103,9 @@ def check_folder(folder: Path, force: bool) -> None:
         return
     if not folder.is_dir():
         raise ValueError(f"'{folder}' is a file; choose another folder with --out")
-    contents = list(folder.iterdir())
+    _recover(folder)
+    # A process that was killed as it began leaves an unfinished run.json.
+    contents = [path for path in folder.iterdir() if not is_temporary(path)]
     if contents and not force:
         raise ValueError(f"'{folder}' exists; choose another folder with --out, or --force to replace it")
     if contents and not (folder / "run.json").exists():
@@ -109,27 +113,81 @@ def check_folder(folder: Path, force: bool) -> None:
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder, or clear an earlier run out of it; files that are not the run's stay."""
+    """Make the folder, or set an earlier run in it aside until this one is finished; files that are not the run's stay.
+
+    run.json moves first and comes back last: where it is missing and a run is set aside, that one is put back.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    for name in _OURS:
-        (folder / name).unlink(missing_ok=True)
-    for file in folder.glob("solution*"):
-        if file.suffix in (".vtu", ".pvd"):
-            file.unlink()
-    for name in _FOLDERS:
-        shutil.rmtree(folder / name, ignore_errors=True)
+    aside = folder / _EARLIER
+    if aside.is_dir() and _finished(folder):
+        settle(folder)
+    if aside.is_dir():  # the run in the folder was never finished: what it was to replace still waits
+        _clear(folder)
+    elif earlier := _ours(folder):
+        aside.mkdir()
+        for path in earlier:
+            path.rename(aside / path.name)
+
+
+def put_back(folder: Path) -> bool:
+    """Put the run that was set aside back in its place, and say whether there was one."""
+    aside = folder / _EARLIER
+    if not aside.is_dir():
+        return False
+    if (folder / "run.json").exists():
+        _clear(folder)
+    for path in reversed(_ours(aside)):
+        path.rename(folder / path.name)
+    aside.rmdir()
+    return True
+
+
+def settle(folder: Path) -> None:
+    """Leave nothing in the folder of a finished run but the run."""
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+    shutil.rmtree(folder / _EARLIER, ignore_errors=True)
+    sweep(folder)
+
+
+def _ours(folder: Path) -> list[Path]:
+    """What is the run's in a folder, run.json first."""
+    drawn = [file for file in folder.glob("solution*") if file.suffix in (".vtu", ".pvd")]
+    return [path for path in (*(folder / name for name in (*_OURS, *_FOLDERS)), *drawn) if path.exists()]
+
+
+def _clear(folder: Path) -> None:
+    for path in reversed(_ours(folder)):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _finished(folder: Path) -> bool:
+    try:
+        return json.loads((folder / "run.json").read_text())["status"] == "finished"
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _recover(folder: Path) -> None:
+    """Put back what a process was killed at while it set it aside."""
+    if not (folder / "run.json").exists():
+        put_back(folder)
 
 
 def write_run(folder: Path, settings: dict, source: dict, provenance: dict, status: str) -> None:
-    """run.json; a user's problem is copied beside it."""
-    if "path" in source and not (folder / "problem.py").exists():
-        shutil.copyfile(source["path"], folder / "problem.py")
+    """run.json, which makes a folder that of a run; then a user's problem is copied beside it."""
     write_json(folder / "run.json",
                {"status": status, "settings": settings, "source": source, "provenance": provenance})
+    if "path" in source and not (folder / "problem.py").exists():
+        with replacing(folder / "problem.py") as temporary:
+            shutil.copyfile(source["path"], temporary)
 
 
 def read_run(folder: Path) -> tuple[dict[str, Any], Problem]:
     """run.json and the problem of a run."""
+    _recover(folder)
     path = folder / "run.json"
     try:
         run = json.loads(path.read_text())
@@ -137,6 +195,9 @@ def read_run(folder: Path) -> tuple[dict[str, Any], Problem]:
         for key in ("problem", "method_name", "method", "preset", "seed", "stages"):
             run["settings"][key]
         run["status"], run["provenance"], source["name" if "name" in source else "sha256"]
+        name, options = source["name" if "name" in source else "path"], source.get("options") or {}
+        if not (isinstance(name, str) and isinstance(options, dict) and isinstance(run["settings"]["seed"], int)):
+            raise TypeError("its problem or its seed is not one")
     except FileNotFoundError:
         raise ValueError(f"'{folder}' is not a run folder: it has no run.json") from None
     except (OSError, json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
@@ -155,6 +216,21 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text())
     except (OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"'{path}' cannot be read ({error}); solve again or resume the run") from None
+
+
+def read_metrics(folder: Path) -> dict[str, Any]:
+    """The figures of merit of a finished run."""
+    path = folder / "metrics.json"
+    metrics = read_json(path)
+    try:
+        for key in ("problem", "method", "preset", "seed", "parameters", "mae", "certificate", "endings"):
+            metrics[key]
+        float(metrics["seconds"] + metrics["boundary_violation"] + metrics["held_out"])
+        for found in metrics["errors"].values():
+            found["mae"]
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"'{path}' is damaged ({error}); solve again") from None
+    return metrics
 
 
 def is_comparison(folder: Path) -> bool:

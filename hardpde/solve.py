@@ -156,10 +156,12 @@ def make_settings(problem: Problem, method: str, preset_name: str, seed: int,
                   stages: list[dict[str, Any]] | None = None, schedule: str = "fair",
                   devices: int = 1) -> dict[str, Any]:
     """All settings of a run as plain data: with the problem, they determine the result."""
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise ValueError(f"there is no method '{method}'; the methods are {', '.join(METHODS)}")
-    if not 0 <= seed < 2**32:
-        raise ValueError(f"the seed is {seed}; it is a whole number from 0 to 2^32 − 1")
+    if not isinstance(seed, int) or not 0 <= seed < 2**32:
+        raise ValueError(f"the seed is {seed!r}; it is a whole number from 0 to 2^32 − 1")
+    if options is not None and not isinstance(options, dict):
+        raise ValueError(f"options is {options!r}; it is a dictionary like {{'width': 64}}")
     settings = preset(problem.name, method, preset_name, schedule)
     settings["method"] |= {**(options or {}), **({"devices": devices} if devices != 1 else {})}
     if isinstance(wished := settings["method"].get("devices", 1), int):
@@ -186,7 +188,10 @@ def make_formulation(problem: Problem, settings: dict[str, Any]) -> Formulation:
 
 def check_options(settings: dict[str, Any]) -> None:
     """Every option is one of the method's, and of the kind of its default."""
-    known = METHODS[settings["method_name"]].__kwdefaults__ or {}
+    name, options = settings["method_name"], settings["method"]
+    if not isinstance(name, str) or name not in METHODS or not isinstance(options, dict):
+        raise ValueError(f"there is no method {name!r} with options {options!r}; the methods are {', '.join(METHODS)}")
+    known = METHODS[name].__kwdefaults__ or {}
     for name, value in settings["method"].items():
         if name not in known:
             raise ValueError(f"method '{settings['method_name']}' has no option '{name}'; "

@@ -17,7 +17,7 @@ from hardpde.methods import METHODS
 from hardpde.problems import PROBLEMS
 from hardpde.progress import Progress
 from hardpde.reference import Reference
-from hardpde.runs import check_folder, prepare
+from hardpde.runs import check_folder, prepare, settle
 
 USER = """
 import hardpde as hp
@@ -219,6 +219,8 @@ def test_force_clears_a_run_and_nothing_else(solved, elsewhere):
         check_folder(run, force=False)
     check_folder(run, force=True)
     prepare(run)
+    assert sorted(path.name for path in run.iterdir()) == [".earlier", "notes.txt", "solutions.txt"]
+    settle(run)
     assert sorted(path.name for path in run.iterdir()) == ["notes.txt", "solutions.txt"]
     check_folder(elsewhere / "new", force=False)
     prepare(elsewhere / "new")

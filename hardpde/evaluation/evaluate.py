@@ -342,7 +342,8 @@ def show(solution, folder: Path, result: dict, certificate: list, reference, pro
     drawn, figures = pictures(solution, reference)
     (folder / "figures").mkdir(exist_ok=True)
     for name, figure in figures.items():
-        figure.savefig(folder / "figures" / f"{_safe(name)}.png", dpi=130)
+        with replacing(folder / "figures" / f"{_safe(name)}.png") as temporary:
+            figure.savefig(temporary, format="png", dpi=130)
     settings = solution.settings
     write_report(
         folder / "report.html", f"{settings['problem']} by {settings['method_name']}",

@@ -190,7 +190,7 @@ def trim(shape: Compound, pieces: list[Piece]) -> tuple[Piece, ...]:
         out.append(_cells(piece, others) if others and isinstance(piece.kind, Face) else [piece])
     cut = [i for i, cells in enumerate(out) if len(cells) > 1]
     flat = tuple(cell for i in cut for cell in out[i])
-    alive = iter(_centres_survive(shape, flat) if flat else [])
+    alive = iter(_survive(shape, flat) if flat else [])
     for i in cut:
         keep = [cell for cell in out[i] if next(alive)]
         out[i] = [pieces[i]] if len(keep) == len(out[i]) else _merge(keep)
@@ -239,7 +239,10 @@ def _merge(cells: list[Piece]) -> list[Piece]:
     return cells
 
 
-def _centres_survive(shape: Compound, cells: tuple[Piece, ...]) -> np.ndarray:
+def _survive(shape: Compound, cells: tuple[Piece, ...]) -> np.ndarray:
+    """Whether each rectangle survives, at least in part: among boxes, which do not cut it, one point tells."""
+    if not all(isinstance(leaf, Box) for leaf in shape.leaves):
+        return survival_fractions(shape, cells, 2**10) > 0
     # Off-centre by an irrational share, so that no other boundary runs through the test point by symmetry.
     u = np.full((len(cells), shape.dim), 0.5 + 0.01 * np.sqrt(2))
     return _alive_at(shape, cells, np.arange(len(cells)), u)
@@ -253,6 +256,8 @@ def _flatten(shapes: Sequence[Shape], kind: type) -> tuple[Shape, ...]:
 
 
 def _same_dimension(shapes: Sequence[Shape]) -> None:
+    if not shapes:
+        raise ValueError("a Union or an Intersection is of at least one shape")
     for shape in shapes:
         if not isinstance(shape, Shape):
             raise ValueError(f"| & - combine shapes with shapes, got {type(shape).__name__}")

@@ -71,7 +71,11 @@ def _rows(path: Path) -> tuple[str, list[Row]]:
     """The title, and line number and two numbers of every other line that is not blank."""
     name = ""
     rows: list[Row] = []
-    for k, line in enumerate(path.read_text(errors="replace").splitlines(), start=1):
+    try:
+        text = path.read_text(errors="replace")
+    except OSError as error:
+        raise ValueError(f"the airfoil file '{path}' cannot be read: {error.strerror}") from None
+    for k, line in enumerate(text.splitlines(), start=1):
         words = line.replace(",", " ").split()
         if not words:
             continue

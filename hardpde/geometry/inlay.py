@@ -24,6 +24,9 @@ class Inlay(Shape):
     inner: Shape
 
     def __post_init__(self) -> None:
+        for shape in (self.base, self.inner):
+            if not isinstance(shape, Shape):
+                raise ValueError(f"an Inlay is made of two shapes, got {shape!r}")
         if self.base.dim != self.inner.dim:
             raise ValueError(f"an Inlay needs shapes of one dimension; they are in {self.base.dim}-D and "
                              f"{self.inner.dim}-D")

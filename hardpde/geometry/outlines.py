@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
+from numbers import Integral
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +18,7 @@ from .base import Bounds, Kind, Piece
 from .kinds import Arc, Segment
 from .planar import crossing_edges, signed_area, winds
 from .sampling import rejection_sample
-from .shapes import Primitive, check_outline, floats, pairs
+from .shapes import Primitive, check_name, check_outline, floats, pairs
 from .stacking import safe_norm
 
 
@@ -79,6 +81,9 @@ class Spline(Outline):
     def __post_init__(self) -> None:
         points = check_outline(self.points, "Spline")
         n = len(points)
+        check_name(self.name, "a Spline")
+        if not isinstance(self.corners, Iterable) or not all(isinstance(c, Integral) for c in self.corners):
+            raise ValueError(f"corners of a Spline are numbers of its points like (0, 4), got {self.corners!r}")
         corners = np.array(sorted(set(self.corners)), dtype=int)
         if np.any((corners < 0) | (corners >= n)):
             raise ValueError(f"corners of a Spline with {n} points lie in 0..{n - 1}, got {self.corners}")
@@ -111,7 +116,9 @@ class Loop(Outline):
     names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        if not self.arcs or not all(isinstance(kind, Arc | Segment) for kind, _ in self.arcs):
+        check_name(self.name, "a Loop")
+        if not isinstance(self.arcs, tuple) or not self.arcs or not all(
+                isinstance(arc, tuple) and len(arc) == 2 and isinstance(arc[0], Arc | Segment) for arc in self.arcs):
             raise ValueError(f"the Loop {self.name!r} must be made of arcs and segments, at least one")
         if self.names is not None and len(self.names) != len(self.arcs):
             raise ValueError(

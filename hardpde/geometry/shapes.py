@@ -53,10 +53,19 @@ class Primitive(Shape):
 
 
 def finite(values: object, what: str) -> np.ndarray:
-    array = np.asarray(values, dtype=float)
+    try:
+        array = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{what} must be numbers, got {values!r}") from None
     if not np.all(np.isfinite(array)):
         raise ValueError(f"{what} must be finite numbers, got {array.tolist()}")
     return array
+
+
+def check_name(name: object, what: str) -> None:
+    """Names of boundaries are words."""
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"the name of {what} is {name!r}; a name is a word like 'wall'")
 
 
 def floats(array: np.ndarray) -> tuple[float, ...]:
@@ -102,6 +111,9 @@ class Box(Primitive):
 
     def __post_init__(self) -> None:
         lo, hi = (np.atleast_1d(finite(v, "the corners of a Box")) for v in (self.lo, self.hi))
+        check_name(self.name, "a Box")
+        if lo.size == 0:
+            raise ValueError("the corners of a Box need at least one coordinate")
         if lo.shape != hi.shape or lo.ndim != 1:
             raise ValueError(
                 f"the corners of a Box must have equally many coordinates, got {self.lo} and {self.hi}"
@@ -114,9 +126,10 @@ class Box(Primitive):
             raise ValueError(f"sides is {self.sides!r}; it names faces, e.g. {{'left': 'inlet'}}") from None
         known = [*(s for s, k in SIDES.items() if int(k[1:]) < len(lo))]
         known += [sign + str(k) for k in range(len(lo)) for sign in "-+"]
-        for side, _ in sides:
+        for side, name in sides:
             if side not in known:
                 raise ValueError(f"a Box in {len(lo)}-D has no side {side!r}; choose from {', '.join(known)}")
+            check_name(name, f"the side {side!r} of a Box")
         object.__setattr__(self, "lo", floats(lo))
         object.__setattr__(self, "hi", floats(hi))
         object.__setattr__(self, "sides", sides)
@@ -185,7 +198,13 @@ class Ball(Primitive):
 
     def __post_init__(self) -> None:
         center = np.atleast_1d(finite(self.center, "the center of a Ball"))
-        radius = float(finite(self.radius, "the radius of a Ball"))
+        check_name(self.name, "a Ball")
+        if center.ndim != 1 or center.size == 0:
+            raise ValueError(f"the center of a Ball is a point with at least one coordinate, got {self.center!r}")
+        array = finite(self.radius, "the radius of a Ball")
+        if array.ndim:
+            raise ValueError(f"the radius of a Ball is one number, got {self.radius!r}")
+        radius = float(array)
         if radius <= 0:
             raise ValueError(f"a Ball needs radius > 0, got {radius}")
         object.__setattr__(self, "center", floats(center))
@@ -263,7 +282,12 @@ class Polygon(Primitive):
 
     def __post_init__(self) -> None:
         points = check_outline(self.points, "Polygon")
+        check_name(self.name, "a Polygon")
+        if self.names is not None and not isinstance(self.names, Sequence):
+            raise ValueError(f"names is {self.names!r}; it has one name for each edge of the Polygon")
         names = tuple(self.names) if self.names is not None else (self.name,) * len(points)
+        for k, name in enumerate(names):
+            check_name(name, f"edge {k} of a Polygon")
         if len(names) != len(points):
             raise ValueError(
                 f"names must have one entry per edge of the Polygon: {len(points)}, got {len(names)}"
