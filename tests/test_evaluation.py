@@ -133,6 +133,7 @@ def stub(reference, predict=None, **fields):
     fields = fields or {"u": 2, "p": ()}
     timed = reference.times is not None
     problem = SimpleNamespace(schema=make_schema(fields, {}, reference.x.shape[1], timed), exact=None,
+                              parameters=(), mapping=None,
                               time=(0.0, 1.0) if timed else None, make_reference=lambda: reference,
                               lives=lambda name, x: np.full(len(x), True), masked=lambda values, x: dict(values))
 
