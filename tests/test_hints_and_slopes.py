@@ -171,7 +171,7 @@ MISTAKES = {
                         hints=Hints(guess=lambda x: {"w": 1.0})), "guess has a field 'w'; the fields are u"),
     "focus turned round": (lambda: Hints(focus=[Focus((0, 0), 1.0, 0.1, 0.1)]), "needs 0 < inner < outer"),
     "focus of another dimension": (
-        lambda: hinted(focus=[Focus((0, 0, 0), 0.1, 0.5, 0.2)]), "a place with 3 coordinates; 2 are needed"),
+        lambda: hinted(focus=[Focus((0, 0, 0), 0.1, 0.5, 0.2)]), "is not about a place with 2 coordinates"),
     "focus that is none": (lambda: Hints(focus=[((0, 0), 0.1, 0.5, 0.2)]), "is not a Focus"),
     "scale of another length": (
         lambda: hinted(scale=lambda x: jnp.ones(7)), r"scale returns an array of shape \(7,\); .* each of the 3 eq"),
