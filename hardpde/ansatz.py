@@ -399,10 +399,10 @@ def _orthonormal(a: Array, metric: Array, present: Array) -> tuple[Array, Array]
     return jnp.stack(rows), jnp.stack(mixes)
 
 
-def jets(function: Callable, x: Array, coordinates: int, differentiate: bool = True, second: int = 0):
-    """Value and derivatives of a function of one point by its first c coordinates: every output gets a last axis
-    1 + c, or 1 for values.
+def jets(function: Callable, x: Array, differentiate: bool = True, second: int = 0, coordinates: int | None = None):
+    """Value and derivatives of a function of one point: every output gets a last axis 1 + c, or 1 for values.
 
+    coordinates: the derivatives are by so many, the first ones; by all unless stated.
     second: so many coordinates, the first ones, make a Laplacian, in one more slot; 0: none.
     """
     if not differentiate:
@@ -414,7 +414,7 @@ def jets(function: Callable, x: Array, coordinates: int, differentiate: bool = T
     def twice(e):
         return jax.jvp(lambda y: jax.jvp(function, (y,), (e,))[1], (x,), (e,))[1]
 
-    directions = jnp.eye(coordinates, x.size)
+    directions = jnp.eye(coordinates or x.size, x.size)
     value, tangents = jax.vmap(along, out_axes=(None, -1))(directions)
     parts = [jax.tree.map(lambda v: v[..., None], value), tangents]
     if second:

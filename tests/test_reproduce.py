@@ -103,7 +103,7 @@ def record(method, values):
 
     runs = [{"seed": k, "errors": errors(v), "boundary_violation": 1e-3, "endings": []} for k, v in enumerate(values)]
     return {"method": method, "settings": {"preset": "paper"}, "parameters": 7, "seconds": 1.0,
-            "seconds_first_step": 0.1, "step_ms": {}, "provenance": {}, "runs": runs}
+            "seconds_first_step": 0.1, "step_ms": {}, "provenance": {"device": "GPU", "command": "x"}, "runs": runs}
 
 
 def test_a_table_holds_means_intervals_and_the_published_values():

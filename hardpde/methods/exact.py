@@ -273,8 +273,8 @@ def _assemble(ansatz: Exact, scale, x: Array, ids: Array, classes: tuple[int, ..
     corrected = sum(classes[1:])
 
     def jet(function, *points):
-        return over_points(lambda x, *more: jets(lambda x: function(x, *more), x, ansatz.schema.coordinates,
-                                                 differentiate, second), *points)
+        return over_points(lambda x, *more: jets(lambda x: function(x, *more), x, differentiate, second,
+                                                 ansatz.schema.coordinates), *points)
 
     views = range(len(ansatz.views))
     offset, matrices, inputs = jet(ansatz.main, x)  # (m, 1 + c, n), (v, m, o, 1 + c, n), (v, f, 1 + c, n)

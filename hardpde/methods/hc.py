@@ -73,8 +73,8 @@ def _formulation(problem: Problem, main: Sequence[int], sub: Sequence[int], poin
 
     def assemble(x: Array, differentiate: bool, betas: Array | None = None) -> Batch:
         def one(x):
-            return jets(lambda x: (*ansatz.coefficients(x, betas), x), x, problem.schema.coordinates, differentiate,
-                        second)
+            return jets(lambda x: (*ansatz.coefficients(x, betas), x), x, differentiate, second,
+                        problem.schema.coordinates)
 
         c, matrix, groups, inputs = jax.vmap(one, out_axes=-1)(x)
         terms = [Term(inputs, matrix), *[Term(inputs, group) for group in groups]]
