@@ -27,7 +27,7 @@ from hardpde.training import checkpoint
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
-KILLS = int(os.environ.get("HARDPDE_KILLS", 4))
+KILLS = int(os.environ.get("HARDPDE_KILLS", 2))
 BLOCKS = 15 * KILLS
 LINE = """
 import hardpde as hp
