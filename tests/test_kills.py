@@ -1,6 +1,6 @@
 """Runs that are killed, full disks and folders that cannot be written: nothing is lost, and one sentence is said.
 
-HARDPDE_KILLS says how often the run is killed (default 4).
+HARDPDE_KILLS says how often the run is killed (default 2).
 """
 
 import builtins
