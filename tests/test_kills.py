@@ -1,6 +1,6 @@
 """Runs that are killed, full disks and folders that cannot be written: nothing is lost, and one sentence is said.
 
-HARDPDE_KILLS says how often the run is killed (default 2).
+HARDPDE_KILLS says how often the run is killed (default 4).
 """
 
 import builtins
@@ -27,7 +27,7 @@ from hardpde.training import checkpoint
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
-KILLS = int(os.environ.get("HARDPDE_KILLS", 2))
+KILLS = int(os.environ.get("HARDPDE_KILLS", 4))
 BLOCKS = 15 * KILLS
 LINE = """
 import hardpde as hp
