@@ -26,7 +26,7 @@ def _constant(rate: float, steps: int) -> dict[str, Any]:
 
 # Until it converges, at most as long as in the paper's figure 7. Points stay while it runs, and are drawn again now
 # and then.
-_LBFGS = {"optimiser": "lbfgs", "options": {"tolerance": 1e-8}, "steps": 15_000, "redraw": 100}
+_LBFGS = {"optimiser": "lbfgs", "options": {"tolerance": 1e-8}, "steps": 15_000, "redraw": 1000}
 _PAPER_STAGES = [_adam(), _LBFGS]
 
 
