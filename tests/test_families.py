@@ -260,6 +260,30 @@ def test_the_known_solution_has_no_residual_after_mapping():
     assert np.abs(residuals).max() < 1e-11
 
 
+def test_a_shape_that_depends_on_parameters_may_have_time():
+    """Where things are does not depend on it; conditions hold on the rim, and at the start, of every member."""
+    def heat(x):
+        return jnp.exp(-x[2]) * jnp.sin(x[0]) + RADIUS(x) * x[1]
+
+    problem = moved(residual=lambda x, q, dq: hp.dt(dq.u) - hp.div(dq.p), time=(0.0, 1.0), exact=None, conditions=[
+        hp.dirichlet("wall", "u", heat), hp.dirichlet("hole", "u", heat), hp.initial("u", heat)])
+    solution = untrained(problem)
+    assert violation(certify(solution.formulation, [solution.training.model])) < 1e-12
+    angle = np.linspace(0, 6, 20)
+    x = np.array([0.15, 0.0]) + 0.4 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    t = np.linspace(0, 1, 20)
+    wanted = np.exp(-t) * np.sin(x[:, 0]) + 0.4 * x[:, 1]
+    assert np.abs(solution(x, t, radius=0.4, centre=0.15)["u"] - wanted).max() < 1e-10
+    assert np.abs(solution.at(radius=0.4, centre=0.15)(x, t)["u"] - wanted).max() < 1e-10
+    with pytest.raises(ValueError, match="depends on time"):
+        moved(time=(0.0, 1.0), conditions=[*problem.conditions[:2], hp.initial("u")],
+              mapping=hp.moving(BALL, 0.95, by=(lambda x: 0.1 * x[2], 0.0)))
+    with pytest.raises(ValueError, match="--set gradients=fields"):
+        METHODS["pinn"](problem)
+    with pytest.raises(ValueError, match="a mapping does not give"):
+        METHODS["pfnn"](problem)
+
+
 def test_mappings_that_cannot_be_are_refused():
     with pytest.raises(ValueError, match="squeezes the domain"):
         moved(mapping=hp.moving(BALL, 0.4, by=(CENTRE, 0.0)))

@@ -47,7 +47,7 @@ def parsing(path: Path, kind: str) -> Iterator[None]:
             yield
     except (Exception, SystemExit) as error:
         words = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{path.name} cannot be read as {kind} ({words[:120]}); write the file again") from None
+        raise ValueError(f"{path.name} cannot be read as {kind} ({words[:120]}); write the file again") from error
 
 
 @contextmanager
