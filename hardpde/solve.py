@@ -147,10 +147,10 @@ def solve(problem: Problem, method: str = "exact", preset: str = "quick", seed: 
     paper's baselines, as in the code behind its tables; `devices` share the points evenly; `tensorboard` is a folder
     for event files with the curves of the training, which TensorBoard reads.
     """
-    check_problem(problem)
     if tensorboard is not None:
         tensorboard = as_path(tensorboard, "tensorboard")
         check_tensorboard()
+    check_problem(problem)
     settings = make_settings(problem, method, preset, seed, options, steps, stages, schedule, devices)
     return run(problem, settings, report=report, tensorboard=tensorboard)
 
