@@ -19,6 +19,8 @@ from hardpde.progress import Progress
 from hardpde.reference import Reference
 from hardpde.runs import check_folder, prepare, settle
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 USER = """
 import hardpde as hp
 
