@@ -22,6 +22,15 @@ def quick_compilation():
         jax.config.update("jax_disable_most_optimizations", False)
 
 
+@pytest.fixture(scope="module")
+def compiled_once(tmp_path_factory):
+    """For files that start several processes, which would all compile the same: they keep it in a folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
+        patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.02")
+        yield
+
+
 @pytest.fixture(scope="module", autouse=True)
 def release_compiled_code():
     """Compiled code stays mapped while JAX keeps it, and a process may have 65,530 mappings: one file takes 26,000."""

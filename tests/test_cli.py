@@ -19,7 +19,7 @@ from hardpde.progress import Progress
 from hardpde.reference import Reference
 from hardpde.runs import check_folder, prepare, settle
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = pytest.mark.usefixtures("quick_compilation", "compiled_once")
 
 USER = """
 import hardpde as hp
