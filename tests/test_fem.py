@@ -19,7 +19,6 @@ from hardpde.fem import battery_pack as pack  # noqa: E402
 from hardpde.fem.flow import corners, locate, mesh_around, solve_flow  # noqa: E402
 from hardpde.fem.heat import heat_robin, radau, triangulate  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
 BOX = ((0.0, 0.0), (2.0, 1.5))
 DISCS = [(0.9, 0.8, 0.5, "hole")]
 SHIPPED = Path(hardpde.__file__).parent / "problems" / "data" / "battery_pack.npz"
