@@ -15,7 +15,7 @@ from hardpde.presets import with_steps
 from hardpde.problem import Problem
 from hardpde.reference import Reference
 from hardpde.sampling import uniform
-from hardpde.solve import Solution, check_options, make_formulation, make_settings, run_seeds
+from hardpde.solve import Solution, check_options, check_problem, make_formulation, make_settings, run_seeds
 
 MOST_SEEDS = 100
 PLACES = 4096  # where residuals are measured
@@ -38,6 +38,7 @@ def compare(problem: Problem, methods: Sequence[str], seeds: int = 5, preset: st
     """
     from hardpde.evaluation.evaluate import make_reference  # draws: not needed to import the package
 
+    check_problem(problem)
     reference, done = make_reference(problem), done or {}
     plans = plan(problem, methods, seeds, preset, schedule, options or {}, steps)
     formulations, refused = formulate(problem, {name: plans[name] for name in plans if name not in done})
@@ -71,7 +72,9 @@ def formulate(problem: Problem, plans: Mapping[str, dict]) -> tuple[dict[str, Fo
 def plan(problem: Problem, methods: Sequence[str], seeds: int, preset: str, schedule: str, options: Mapping[str, Any],
          steps: list[int] | None = None) -> dict[str, dict[str, Any]]:
     """The settings of every method of a comparison; every fault is a ValueError of one sentence."""
-    if not 1 <= seeds <= MOST_SEEDS:
+    if isinstance(methods, str) or not isinstance(methods, Sequence):
+        raise ValueError(f"methods is {methods!r}; it is a list like ['exact', 'pinn']")
+    if not isinstance(seeds, int) or not 1 <= seeds <= MOST_SEEDS:
         raise ValueError(f"{seeds} seeds are asked for; it is a number from 1 to {MOST_SEEDS}")
     if not methods:
         raise ValueError(f"no method is named; the methods are {', '.join(METHODS)}")

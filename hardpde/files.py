@@ -5,6 +5,15 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+
+def as_path(path: Any, what: str) -> Path:
+    """The path that a user states for something."""
+    try:
+        return Path(path)
+    except TypeError:
+        raise ValueError(f"{what} is {path!r}; it is a path, like 'folder/file'") from None
 
 
 @contextmanager
@@ -13,7 +22,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
     What the system refuses, a full disk for one, is an OSError that names `path`.
     """
-    path = Path(path)
+    path = as_path(path, "the file to write")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary

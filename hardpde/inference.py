@@ -8,7 +8,9 @@ import numpy as np
 from scipy.optimize import least_squares
 from scipy.stats import t as student
 
-from hardpde.parameters import append
+from hardpde.geometry.shapes import numbers
+from hardpde.parameters import append, as_points
+from hardpde.problem import Problem, is_number
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,15 @@ def infer(solution: Any, field: str, x: Any, measured: Any, t: Any = None, *, no
     The conditions hold for every value that is tried. measured: (n, *shape of the field); what is not known is NaN.
     noise: the standard deviation of the measurements, if it is known.
     """
+    if not isinstance(getattr(solution, "problem", None), Problem):
+        raise ValueError(f"infer is given {type(solution).__name__} in place of a solution; give it what solve(…) "
+                         f"returns for a family")
     known, shapes = solution.problem.parameters, solution.problem.schema.shapes
     if not known:
         raise ValueError("the problem has no parameters to find; state parameters=parameters(h=(low, high)), solve it")
-    if field not in shapes:
+    if field not in tuple(shapes):
         raise ValueError(f"there is no field '{field}'; the fields are {', '.join(shapes)}")
-    x, wanted = np.atleast_2d(np.asarray(x, float)), np.asarray(measured, float)
+    x, wanted = as_points(x), numbers(measured, "measured")
     if wanted.shape != (len(x), *shapes[field]):
         raise ValueError(f"measured has the shape {wanted.shape}; at {len(x)} points it must be "
                          f"{(len(x), *shapes[field])}")
@@ -55,10 +60,10 @@ def infer(solution: Any, field: str, x: Any, measured: Any, t: Any = None, *, no
     if there.sum() <= len(known):
         raise ValueError(f"{there.sum()} measured numbers do not determine {len(known)} parameters and their noise; "
                          f"give more")
-    if noise is not None and not noise > 0:
-        raise ValueError(f"the noise is {noise}; it is a positive standard deviation")
-    if not 0 < confidence < 1:
-        raise ValueError(f"the confidence is {confidence}; it lies between 0 and 1")
+    if noise is not None and not (is_number(noise) and 0 < noise < np.inf):
+        raise ValueError(f"the noise is {noise!r}; it is a positive standard deviation")
+    if not (is_number(confidence) and 0 < confidence < 1):
+        raise ValueError(f"the confidence is {confidence!r}; it lies between 0 and 1")
     names, low = [p.name for p in known], np.array([p.low for p in known])
     span = np.array([p.high for p in known]) - low
 

@@ -1,6 +1,8 @@
 """Parameters of a family of problems: named numbers with ranges, the last coordinates of every point."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+
+from hardpde.geometry.shapes import numbers
+
+_declared: ContextVar[tuple[frozenset[tuple[str, int]], int] | None] = ContextVar("_declared", default=None)
+
+
+class Undeclared(ValueError):
+    """A parameter is read where it does not stand."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +38,34 @@ class Parameter:
 
     def __call__(self, x: Array) -> Array:
         """Its value at a point (c,)."""
+        if np.ndim(x) != 1:
+            raise ValueError(f"the parameter '{self.name}' is read at an array of shape {np.shape(x)}; it is a "
+                             f"function of one point, jax.vmap makes it one of many")
+        if (declared := _declared.get()) is not None:
+            self._check(len(x), *declared)
         return x[self.place]
+
+    def _check(self, size: int, known: frozenset[tuple[str, int]], point: int) -> None:
+        """It stands where it reads: in points of a problem that states it, or in longer ones that a user made."""
+        if size <= point and (self.name, self.place) not in known:
+            raise Undeclared(f"the parameter '{self.name}' is used, and the problem does not state it; give "
+                             f"Problem(…, parameters=…) all that one call of parameters(…) made, in their order")
+        if size < point:
+            raise Undeclared(f"the parameter '{self.name}' is read at a point of {size} coordinates, which has none; "
+                             f"what is a function of space alone cannot depend on it")
+
+
+@contextmanager
+def declaring(known: Sequence[Parameter], point: int) -> Iterator[None]:
+    """In here a parameter is read only as one of those known, at points of so many numbers; others would read wrongly.
+
+    A parameter is known by its name and its place, whatever its range.
+    """
+    token = _declared.set((frozenset((p.name, p.place) for p in known), point))
+    try:
+        yield
+    finally:
+        _declared.reset(token)
 
 
 def parameters(**ranges: tuple[float, float]) -> tuple[Parameter, ...]:
@@ -69,23 +106,48 @@ def _spread(n: int, size: int) -> np.ndarray:
     return unit
 
 
-def values(known: Sequence[Parameter], stated: Mapping[str, Any]) -> list[np.ndarray]:
-    """What a user states for the parameters, in their order; every fault is a ValueError of one sentence."""
+def as_points(x: Any) -> np.ndarray:
+    """Points (n, c) that a user states, or one point (c,)."""
+    array = np.atleast_2d(numbers(x, "x"))
+    if array.ndim != 2:
+        raise ValueError(f"x has the shape {array.shape}; points are (n, d)")
+    return array
+
+
+def column(what: str, value: Any, n: int) -> np.ndarray:
+    """What a user states for n points, one number for all or one for each, as (n, 1)."""
+    array = numbers(value, what)
+    if array.shape not in ((), (1,), (n,), (n, 1)):
+        raise ValueError(f"{what} has the shape {array.shape}; it is one number, or one for each of the {n} points")
+    return np.broadcast_to(array.reshape(-1, 1), (n, 1))
+
+
+def values(known: Sequence[Parameter], stated: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """What a user states for the parameters by name, in their order; every fault is a ValueError of one sentence."""
     names = [p.name for p in known]
     if unknown := [name for name in stated if name not in names]:
         raise ValueError(f"there is no parameter '{unknown[0]}'; " + (
             f"the parameters are {', '.join(names)}" if names else "the problem has none"))
     if missing := [name for name in names if name not in stated]:
         raise ValueError(f"the solution depends on {', '.join(names)}; give {', '.join(f'{m}=…' for m in missing)}")
-    found = []
+    found = {}
     for p in known:
-        value = np.asarray(stated[p.name], float)
+        value = numbers(stated[p.name], p.name)
         slack = 1e-9 * (p.high - p.low)
         if not ((value >= p.low - slack) & (value <= p.high + slack)).all():
             raise ValueError(f"{p.name} = {_outside(value, p):g} is outside its range, {p.low:g} to {p.high:g}; "
                              f"nothing is known there")
-        found.append(value)
+        found[p.name] = value
     return found
+
+
+def single(known: Sequence[Parameter], stated: Mapping[str, Any]) -> list[float]:
+    """The same where there is one number for each parameter."""
+    found = values(known, stated)
+    for name, value in found.items():
+        if value.ndim:
+            raise ValueError(f"{name} is {stated[name]!r}; one problem of a family has one number for it")
+    return [float(value) for value in found.values()]
 
 
 def _outside(value: np.ndarray, p: Parameter) -> float:

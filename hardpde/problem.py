@@ -15,11 +15,12 @@ from hardpde.fields import Filled, Schema, State, asks_for_laplacian, laplacian,
 from hardpde.geometry import Face, Piece, Shape, TimeSlice, check_shape, gap_matrix
 from hardpde.geometry.stacking import briefly
 from hardpde.layout import Layout, arrange, stacked_rows
-from hardpde.parameters import Parameter, append, middle, values
+from hardpde.parameters import Parameter, Undeclared, append, column, declaring, middle, single
 from hardpde.reference import Reference
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether it is a number, and no truth value."""
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
@@ -64,20 +65,20 @@ class Measurement:
             x, values = np.atleast_2d(np.asarray(self.x, float)), np.asarray(self.values, float)
         except (TypeError, ValueError):
             raise ValueError(f"{what} has points or values that are not numbers") from None
-        if x.shape[1] != schema.dim or not len(x):
+        if x.shape[1:] != (schema.dim,) or not len(x):
             raise ValueError(f"{what} has points of shape {x.shape}; they must be (n, {schema.dim})")
         if values.shape != (len(x), *schema.shapes[self.field]):
             raise ValueError(f"{what} has values of shape {values.shape}; at {len(x)} points they must be "
                              f"{(len(x), *schema.shapes[self.field])}")
         if not (np.isfinite(x).all() and np.isfinite(values).all()):
             raise ValueError(f"{what} holds numbers that are not finite; leave these points out")
-        if not (_is_number(self.weight) and 0 < self.weight < float("inf")):
+        if not (is_number(self.weight) and 0 < self.weight < float("inf")):
             raise ValueError(f"{what} has weight {self.weight!r}; it must be positive")
         if (self.t is None) != (problem.time is None):
             raise ValueError(f"{what} {'needs the times t' if self.t is None else 'has times, and the problem none'}")
         if problem.time is not None:
             start, end = problem.time
-            t = np.broadcast_to(np.asarray(self.t, float).reshape(-1, 1), (len(x), 1))
+            t = column(f"t of {what}", self.t, len(x))
             if not (t.min() >= start and t.max() <= end):
                 raise ValueError(f"{what} has a time outside {problem.time}")
             x = np.concatenate([x, t], axis=1)
@@ -133,7 +134,7 @@ class Hints:
         if self.ramp not in ("linear", "root"):
             raise ValueError(f"ramp is '{self.ramp}'; it is 'linear' or 'root'")
         for name in ("near", "early"):
-            if not (_is_number(getattr(self, name)) and 0 <= getattr(self, name) <= 1):
+            if not (is_number(getattr(self, name)) and 0 <= getattr(self, name) <= 1):
                 raise ValueError(f"the hint {name} is {getattr(self, name)!r}; it is a fraction between 0 and 1")
         for name in ("decay", "root_time"):
             if getattr(self, name) not in (None, True, False):
@@ -142,7 +143,7 @@ class Hints:
             if getattr(self, name) is not None and not callable(getattr(self, name)):
                 raise ValueError(f"the hint {name} is {getattr(self, name)!r}; it is a function of the point")
         widths = self.collar.values() if isinstance(self.collar, dict) else (self.collar,)
-        if not all(width is None or _is_number(width) for width in widths):
+        if not all(width is None or is_number(width) for width in widths):
             raise ValueError(f"the hint collar is {self.collar!r}; it is a number, or numbers by name of a boundary")
         try:
             np.asarray(self.sharp, float)
@@ -156,7 +157,7 @@ class Hints:
         for place in self.focus:
             if not isinstance(place, Focus):
                 raise ValueError(f"{place!r} is not a Focus; write Focus(at, inner, outer, share)")
-            numbers = all(map(_is_number, place[1:]))
+            numbers = all(map(is_number, place[1:]))
             if not numbers or not 0 < place.inner < place.outer or not 0 <= place.share <= 1:
                 raise ValueError(f"{place} needs 0 < inner < outer and a share between 0 and 1")
         if self.near + sum(place.share for place in self.focus) > 1:
@@ -242,7 +243,7 @@ class Problem:
         object.__setattr__(self, "parameters", _checked(self.parameters))
         if self.parameters and self.reference is not None and not callable(self.reference):
             raise ValueError("the reference of a family is a function of its parameters, by name, that makes one")
-        with briefly():
+        with briefly(), declaring(self.parameters, self.schema.point):
             self._check_time()
             self._check_boundaries()
             check_shape(self.domain)
@@ -252,6 +253,7 @@ class Problem:
             self._check_hints()
             self.check_conditions()
             self._check_measurements()
+            self._check_others()
 
     @property
     def stated(self) -> "Problem":
@@ -464,7 +466,9 @@ class Problem:
 
     def at(self, **stated: float) -> "Problem":
         """The problem with a value for each of its parameters, which then has none."""
-        fixed = jnp.stack([jnp.asarray(value) for value in values(self.parameters, stated)])
+        fixed = jnp.array(single(self.parameters, stated))
+        if not self.parameters:
+            return self
         return _fixed(self, lambda x: jnp.concatenate([x, fixed.astype(x.dtype)]), stated)
 
     def _check_kinds(self) -> None:
@@ -552,6 +556,8 @@ class Problem:
         x = self._points(jax.random.key(15), 4000)
         try:
             place, slope = jax.jit(jax.vmap(lambda x: (mapping(x), jax.jacfwd(mapping)(x))))(x)
+        except ValueError as error:
+            raise ValueError(f"the mapping: {_first_line(error)}") from None
         except Exception as error:
             raise ValueError(f"the mapping cannot be evaluated: {type(error).__name__}: {_first_line(error)}") from None
         if place.shape != (len(x), d):
@@ -621,6 +627,8 @@ class Problem:
                              f"fields; state gradients={{…}} in the problem")
         try:
             jax.eval_shape(lambda x, n: condition.matrix(schema, x, n), points[0], normals[0])
+        except Undeclared as error:
+            raise ValueError(f"the data of {where}: {error}") from None
         except Exception as error:
             raise ValueError(f"the data of {where} cannot be evaluated or does not have {f1.shape[1]} rows: "
                              f"{_first_line(error)}") from None
@@ -651,6 +659,18 @@ class Problem:
             if self.parameters:
                 raise ValueError("a family has no measurements; solve it, then find its parameters with infer(…)")
             measurement.points(self)
+
+    def _check_others(self) -> None:
+        """Functions that are evaluated later know the parameters of the problem alone; other faults are said then."""
+        hints = {f"the hint {kind} of '{name}'": function for kind in ("distances", "normals")
+                 for name, function in getattr(self.hints, kind).items()}
+        for what, function in {**({"exact": self.exact} if self.exact else {}), **hints}.items():
+            try:
+                jax.eval_shape(function, jnp.zeros(self.schema.point))
+            except Undeclared as error:
+                raise ValueError(f"{what}: {error}") from None
+            except Exception:
+                continue
 
     def _check_slopes(self) -> None:
         """Normal derivatives at the start of time must be those of the initial data."""
@@ -846,7 +866,8 @@ def without_gradients(problem: Problem, hints: Hints | None = None) -> Problem:
     if not schema.gradients:
         return problem
     if problem.mapping is not None:
-        raise ValueError("a problem with a mapping keeps its gradient fields; choose gradients='fields'")
+        raise ValueError("a problem with a mapping keeps its gradient fields; choose gradients='fields', with the "
+                         "command --set gradients=fields")
     gradients = dict(schema.gradients)
     fields = {name: shape for name, shape in schema.fields if name not in gradients}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hardpde.files import replacing
+from hardpde.files import as_path, replacing
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class Reference:
 
     @classmethod
     def load(cls, path: str | Path) -> "Reference":
+        path = as_path(path, "the reference file")
         try:
             with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,11 +13,11 @@ import jax
 import numpy as np
 
 from hardpde.devices import check_devices, spread
-from hardpde.files import replacing
+from hardpde.files import as_path, replacing
 from hardpde.formulation import Formulation
 from hardpde.methods import METHODS
 from hardpde.networks import count
-from hardpde.parameters import values
+from hardpde.parameters import as_points, column, values
 from hardpde.presets import make_stages, preset, with_steps
 from hardpde.problem import Problem
 from hardpde.tensorboard import check_tensorboard, event_writer
@@ -39,16 +39,18 @@ class Solution:
         """All fields at points x (n, d), at time t and with the parameters stated by name (each a number or n
         numbers): {name: (n, *shape)}; NaN outside a field's region."""
         schema = self.problem.schema
-        x = np.atleast_2d(np.asarray(x, float))
+        x = as_points(x)
+        if t is not None and not schema.timed:
+            raise ValueError(f"t is {t!r}, and the problem has no time; leave t out")
+        if t is not None and x.shape[1] != schema.dim:
+            raise ValueError(f"points have {x.shape[1]} coordinates; {schema.dim} are needed where t is given")
         if x.shape[1] == schema.dim and schema.timed:
             if t is None:
                 raise ValueError("the solution depends on time; give t, or points with time as last coordinate")
-            x = _appended(x, t)
+            x = _appended(x, {"t": t})
         if x.shape[1] != schema.coordinates:
             raise ValueError(f"points have {x.shape[1]} coordinates; {schema.coordinates} are needed")
-        for value in values(self.problem.parameters, stated):
-            x = _appended(x, value)
-        x = self.problem.back(x)
+        x = self.problem.back(_appended(x, values(self.problem.parameters, stated)))
         inner = self.formulation.problem.schema
         if inner.names == schema.names:
             q = self.formulation.predict(self.training.model, x)
@@ -67,12 +69,12 @@ class Solution:
     def at(self, **stated: float) -> "Solution":
         """The solution of one problem of a family, with a value for each of its parameters."""
         problem, at = self.problem.at(**stated), self.formulation.at
+        if problem is self.problem:
+            return self
         fixed = values(self.problem.parameters, stated)
 
         def whole(x: np.ndarray, derivatives: bool = False) -> Any:
-            for value in fixed:
-                x = _appended(x, value)
-            return at(x, derivatives)
+            return at(_appended(x, fixed), derivatives)
 
         inner = self.formulation.problem
         inner = problem if inner is self.problem else inner.at(**stated)
@@ -116,7 +118,7 @@ class Solution:
     @classmethod
     def load(cls, path: str | Path, problem: Problem) -> "Solution":
         """Read weights written by `save`, for the same problem."""
-        path = Path(path)
+        path = as_path(path, "the file of a model")
         try:
             with open(path, "rb") as file:
                 header = json.loads(file.readline())
@@ -146,9 +148,16 @@ def solve(problem: Problem, method: str = "exact", preset: str = "quick", seed: 
     for event files with the curves of the training, which TensorBoard reads.
     """
     if tensorboard is not None:
+        tensorboard = as_path(tensorboard, "tensorboard")
         check_tensorboard()
+    check_problem(problem)
     settings = make_settings(problem, method, preset, seed, options, steps, stages, schedule, devices)
     return run(problem, settings, report=report, tensorboard=tensorboard)
+
+
+def check_problem(problem: Any) -> None:
+    if not isinstance(problem, Problem):
+        raise ValueError(f"{type(problem).__name__} is given in place of a problem; make one with Problem(…)")
 
 
 def make_settings(problem: Problem, method: str, preset_name: str, seed: int,
@@ -263,9 +272,9 @@ def fingerprint(problem: Problem) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _appended(x: np.ndarray, value: Any) -> np.ndarray:
-    """Points (n, c) with one number more, the same for all or one for each."""
-    return np.concatenate([x, np.broadcast_to(np.asarray(value, float).reshape(-1, 1), (len(x), 1))], axis=1)
+def _appended(x: np.ndarray, more: Mapping[str, Any]) -> np.ndarray:
+    """Points (n, c) with more numbers, each the same for all or one for each."""
+    return np.concatenate([x, *[column(name, value, len(x)) for name, value in more.items()]], axis=1)
 
 
 def _line(error: BaseException) -> str:

@@ -10,6 +10,7 @@ from hardpde.evaluation.certificate import certify, random_models, violation
 from hardpde.evaluation.evaluate import family_errors, finish
 from hardpde.methods import METHODS
 from hardpde.parameters import append, middle
+from hardpde.solve import make_formulation, make_settings
 from hardpde.training import Training
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -71,8 +72,8 @@ def timed():
 
 def untrained(problem, method="exact", **options):
     """A solution with random weights: conditions hold before any training."""
-    settings = hp.solve.__globals__["make_settings"](problem, method, "quick", 0, {**SMALL, **options})
-    formulation = hp.solve.__globals__["make_formulation"](problem, settings)
+    settings = make_settings(problem, method, "quick", 0, {**SMALL, **options})
+    formulation = make_formulation(problem, settings)
     return hp.Solution(problem, formulation, settings, Training(random_models(formulation, 1)[0]))
 
 
@@ -141,10 +142,40 @@ def test_a_run_of_a_family_tells_of_its_members(family, tmp_path):
 
 @pytest.mark.parametrize(("stated", "says"), [
     ({}, "give h=…, k=…"), ({"h": 1.0}, "give k=…"), ({"h": 1.0, "k": 2.0, "q": 1.0}, "no parameter 'q'"),
-    ({"h": 9.0, "k": 2.0}, "h = 9 is outside its range, 0.5 to 2"), ({"h": np.nan, "k": 2.0}, "outside its range")])
+    ({"h": 9.0, "k": 2.0}, "h = 9 is outside its range, 0.5 to 2"), ({"h": np.nan, "k": 2.0}, "outside its range"),
+    ({"h": "high", "k": 2.0}, "h must be numbers"), ({"h": [1, 1, 1], "k": 2.0}, "h has the shape")])
 def test_values_of_parameters_are_checked(family, stated, says):
     with pytest.raises(ValueError, match=says):
-        untrained(family)([[0.5, 0.5]], **stated)
+        untrained(family)([[0.5, 0.5], [0.6, 0.6]], **stated)
+
+
+def test_points_and_times_are_checked(family, timed):
+    for problem, points, t, says in [
+            (family, "here", None, "x must be numbers"), (family, np.zeros((2, 2, 2)), None, "x has the shape"),
+            (family, [[0.5, 0.5]], 0.3, "has no time"), (timed, [[0.5], [0.6]], [0.1, 0.2, 0.3], "the 2 points"),
+            (timed, [[0.5]], "noon", "t must be numbers"), (timed, [[0.5, 0.1]], 0.3, "where t is given")]:
+        with pytest.raises(ValueError, match=says):
+            untrained(problem)(points, t, h=1.0, k=2.0)
+
+
+def test_one_problem_of_a_family_has_one_number_for_each_parameter(family):
+    for stated, says in [({"h": [1.0, 2.0], "k": 2.0}, "one number"), ({"h": "high", "k": 2.0}, "must be numbers")]:
+        for whole in (family, untrained(family)):
+            with pytest.raises(ValueError, match=says):
+                whole.at(**stated)
+    member = untrained(family).at(h=1.0, k=2.0)
+    assert member.at() is member and member.problem.at() is member.problem
+    with pytest.raises(ValueError, match="the problem has none"):
+        member.problem.at(h=1.0)
+
+
+def test_parameters_may_be_read_at_points_that_a_user_makes(family):
+    """A problem of its own may use the functions of a family, with numbers in place of its parameters."""
+    member = make(parameters=(), residual=lambda x, q, dq: hp.div(dq.p) - source(jnp.append(x, jnp.array([1.0, 2.0]))),
+                  conditions=[hp.dirichlet(on, "u", lambda x: u(jnp.append(x, jnp.array([1.0, 2.0]))))
+                              for on in ("wall", "hole")], exact=None)
+    x, q, dq = jnp.array([0.7, 0.7]), jnp.ones(3), jnp.ones((2, 3))
+    assert np.allclose(member.residuals(x, q, dq), family.residuals(jnp.array([0.7, 0.7, 1.0, 2.0]), q, dq))
 
 
 @pytest.mark.parametrize(("ranges", "says"), [
@@ -229,6 +260,30 @@ def test_the_known_solution_has_no_residual_after_mapping():
     assert np.abs(residuals).max() < 1e-11
 
 
+def test_a_shape_that_depends_on_parameters_may_have_time():
+    """Where things are does not depend on it; conditions hold on the rim, and at the start, of every member."""
+    def heat(x):
+        return jnp.exp(-x[2]) * jnp.sin(x[0]) + RADIUS(x) * x[1]
+
+    problem = moved(residual=lambda x, q, dq: hp.dt(dq.u) - hp.div(dq.p), time=(0.0, 1.0), exact=None, conditions=[
+        hp.dirichlet("wall", "u", heat), hp.dirichlet("hole", "u", heat), hp.initial("u", heat)])
+    solution = untrained(problem)
+    assert violation(certify(solution.formulation, [solution.training.model])) < 1e-12
+    angle = np.linspace(0, 6, 20)
+    x = np.array([0.15, 0.0]) + 0.4 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    t = np.linspace(0, 1, 20)
+    wanted = np.exp(-t) * np.sin(x[:, 0]) + 0.4 * x[:, 1]
+    assert np.abs(solution(x, t, radius=0.4, centre=0.15)["u"] - wanted).max() < 1e-10
+    assert np.abs(solution.at(radius=0.4, centre=0.15)(x, t)["u"] - wanted).max() < 1e-10
+    with pytest.raises(ValueError, match="depends on time"):
+        moved(time=(0.0, 1.0), conditions=[*problem.conditions[:2], hp.initial("u")],
+              mapping=hp.moving(BALL, 0.95, by=(lambda x: 0.1 * x[2], 0.0)))
+    with pytest.raises(ValueError, match="--set gradients=fields"):
+        METHODS["pinn"](problem)
+    with pytest.raises(ValueError, match="a mapping does not give"):
+        METHODS["pfnn"](problem)
+
+
 def test_mappings_that_cannot_be_are_refused():
     with pytest.raises(ValueError, match="squeezes the domain"):
         moved(mapping=hp.moving(BALL, 0.4, by=(CENTRE, 0.0)))
@@ -285,12 +340,18 @@ def test_measurements_at_the_end_of_a_range_and_with_gaps(family):
 def test_what_infer_is_given_is_checked(family):
     x, known = np.zeros((5, 2)), Known(family)
     for arguments, says in [(("w", x, np.zeros(5)), "no field 'w'"), (("u", x, np.zeros(4)), "shape"),
-                            (("u", x, np.full(5, np.nan)), "do not determine")]:
+                            (("u", x, np.full(5, np.nan)), "do not determine"), (("u", "here", 1.0), "x must be"),
+                            (("u", x, "warm"), "measured must be"), ((["u"], x, np.zeros(5)), "no field")]:
         with pytest.raises(ValueError, match=says):
             hp.infer(known, *arguments)
+    for stated in ({"noise": "little"}, {"noise": -1.0}, {"confidence": "high"}, {"confidence": 95}):
+        with pytest.raises(ValueError, match=f"the {next(iter(stated))} is"):
+            hp.infer(known, "u", x, np.zeros(5), **stated)
+    with pytest.raises(ValueError, match="has no time"):
+        hp.infer(untrained(family), "u", x + 0.7, np.zeros(5), 0.3)
     with pytest.raises(ValueError, match="no parameters to find"):
         hp.infer(Known(make(parameters=(), conditions=[hp.dirichlet("wall", "u"), hp.dirichlet("hole", "u")],
-                            residual=lambda x, q, dq: hp.div(dq.p))), "u", x, np.zeros(5))
+                            residual=lambda x, q, dq: hp.div(dq.p), exact=lambda x: {"u": 0.0})), "u", x, np.zeros(5))
 
 
 def test_a_measurement_pulls_the_field_to_its_values_and_no_condition_gives_way():

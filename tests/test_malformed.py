@@ -22,6 +22,8 @@ nan, inf = math.nan, math.inf
 DATA = Path(hp.__file__).parent / "problems" / "data"
 LINE = hp.Interval(0, 1, left="a", right="b")
 SQUARE = ((0, 0), (1, 0), (1, 1), (0, 1))
+BALL = hp.Ball((0, 0), 0.3)
+H, K = hp.parameters(h=(0.5, 2.0), k=(1.0, 3.0))
 BOTH = (hp.dirichlet("a", "u"), hp.dirichlet("b", "u"))
 
 
@@ -29,6 +31,10 @@ def problem(**more):
     stated = {"domain": LINE, "fields": "u", "gradients": {"p": "u"}, "residual": lambda x, q, dq: hp.div(dq.p),
               "conditions": BOTH}
     return hp.Problem(**{**stated, **more})
+
+
+def heated(**more):
+    return problem(time=(0.0, 1.0), conditions=[*BOTH, hp.initial("u")], **more)
 
 
 def condition(function, *arguments, **more):
@@ -131,6 +137,24 @@ SHAPES = [
     (lambda: read_airfoil("."), "."),
     (lambda: read_airfoil(__file__), "expected two numbers"),
     (lambda: hp.airfoil(DATA / "w1015.dat", smooth="very"), "smooth is 'very'"),
+    (lambda: hp.airfoil(3), "is a path"),
+    (lambda: read_airfoil(None), "is a path"),
+    (lambda: hp.read_surface(3), "is a path"),
+    (lambda: hp.read_mesh(["a.msh"]), "is a path"),
+    (lambda: hp.read_outline(None), "is a path"),
+    (lambda: hp.Solid([[0, 0, 0]], [[0, 1, 2]]), "names the point 1; its 1 points"),
+    (lambda: hp.Solid([[0, 0, 0]], [[0, -1, 0]]), "names the point -1"),
+    (lambda: hp.Solid([[0, 0, 0]], [[0, 0.5, 0]]), "names the point 0.5"),
+    (lambda: hp.Solid([[0, 0, 0]], "faces"), "numbers"),
+    (lambda: hp.moving(hp.Box((0, 0), (1, 1)), 0.9), "not a Ball"),
+    (lambda: hp.moving(BALL, "far"), "within must be numbers"),
+    (lambda: hp.moving(BALL, (1, 2)), "one number"),
+    (lambda: hp.moving(BALL, 0.9, by=3), "by is 3"),
+    (lambda: hp.moving(BALL, 0.9, by="xy"), "by must be numbers"),
+    (lambda: hp.moving(BALL, 0.9, by=(1, 2, 3)), "by has 3 components"),
+    (lambda: hp.moving(BALL, 0.9, radius="large"), "radius must be numbers"),
+    (lambda: hp.moving_all(), "at least one"),
+    (lambda: hp.moving_all(3), "adds mappings"),
 ]
 CONDITIONS = [
     (lambda: condition(hp.dirichlet, "v"), "no field 'v'"),
@@ -259,6 +283,20 @@ PROBLEMS = [
     (lambda: hp.parameters(h=(1, 0)), "low < high"),
     (lambda: hp.parameters(h=("a", "b")), "(low, high)"),
     (lambda: hp.parameters(x=(0, 1)), "cannot be named"),
+    (lambda: H(jnp.zeros((5, 3))), "function of one point"),
+    *[(state, words) for used, words in [
+        (lambda p: {"residual": lambda x, q, dq: hp.div(dq.p) - p(x)}, "residual: the parameter"),
+        (lambda p: {"conditions": [hp.dirichlet("a", "u", p), BOTH[1]]}, "the data of condition 'dirichlet u' on 'a'"),
+        (lambda p: {"conditions": [hp.robin("a", "u", p, 1), BOTH[1]]}, "condition 'robin u' on 'a': the parameter"),
+        (lambda p: {"mapping": lambda x: x[:1] * p(x)}, "the mapping: the parameter"),
+        (lambda p: {"exact": lambda x: {"u": p(x)}}, "exact: the parameter"),
+        (lambda p: {"hints": Hints(inputs=lambda x: jnp.stack([p(x)]))}, "the parameter"),
+        (lambda p: {"hints": Hints(scale=p)}, "the hint scale"),
+        (lambda p: {"hints": Hints(distances={"a": p})}, "the hint distances of 'a': the parameter"),
+    ] for state in (lambda used=used: problem(**used(K)),  # none is stated, not all are, or others
+                    lambda used=used: problem(**used(H), parameters=(K,)),
+                    lambda used=used: problem(**used(K), parameters=hp.parameters(h=(0, 1), q=(0, 1))))],
+    (lambda: problem(parameters=(H, K), regions={"u": lambda x: -H(x)}), "a point of 1 coordinates"),
     (lambda: problem(mapping=lambda x: x[:1] * 0), "squeezes"),
     (lambda: problem(mapping=lambda x: 3), "mapping"),
     (lambda: problem(mapping=3), "mapping"),
@@ -278,6 +316,9 @@ PROBLEMS = [
     (lambda: problem(measurements=[Measurement("u", [[0.5]], [1.0, 2.0])]), "shape"),
     (lambda: problem(measurements=[Measurement("u", [["half"]], [1.0])]), "numbers"),
     (lambda: problem(measurements=[Measurement("u", [[0.5]], [1.0], t=1)]), "times"),
+    (lambda: problem(measurements=[Measurement("u", [[[0.5]]], [1.0])]), "points of shape"),
+    (lambda: heated(measurements=[Measurement("u", [[0.5], [0.6]], [1.0, 2.0], t=[0.1, 0.2, 0.3])]), "2 points"),
+    (lambda: heated(measurements=[Measurement("u", [[0.5]], [1.0], t="noon")]), "t of the measurement of 'u' must be"),
     (lambda: problem(measurements=[Measurement("u", [[0.5]], [1.0], weight=-1)]), "weight"),
     (lambda: problem(measurements=[Measurement("u", [[0.5]], [1.0], weight="much")]), "weight"),
 ]
@@ -359,6 +400,14 @@ SETTINGS = [
     (lambda: make_settings(PLAIN, "exact", "quick", 0, options="width=3"), "options"),
     (lambda: make_settings(PLAIN, "exact", "quick", 0, devices=0), "devices"),
     (lambda: make_settings(PLAIN, "exact", "quick", 0, devices=10_000), "devices"),
+    (lambda: hp.solve(3), "int is given in place of a problem"),
+    (lambda: hp.solve(problem(), tensorboard=3), "tensorboard is 3; it is a path"),
+    (lambda: hp.compare(3, ["exact"]), "in place of a problem"),
+    (lambda: hp.compare(problem(), "exact"), "methods is 'exact'"),
+    (lambda: hp.compare(problem(), 3), "methods is 3"),
+    (lambda: hp.compare(problem(), ["exact"], "two"), "seeds"),
+    (lambda: hp.infer(3, "u", [[0.5]], [1.0]), "int in place of a solution"),
+    (lambda: hp.Solution.load(3, problem()), "is a path"),
     (lambda: preset("line", "exact", "slow"), "no preset"),
     (lambda: with_steps(preset("line", "exact", "quick"), [-1, 5]), "positive"),
     (lambda: options(wdth=3), "no option 'wdth'"),
@@ -393,6 +442,7 @@ SETTINGS = [
     (lambda: Reference.load("nowhere.npz"), "nowhere.npz"),
     (lambda: Reference.load(__file__), "not a reference file"),
     (lambda: Reference.load("."), "not a reference file"),
+    (lambda: Reference.load(None), "is a path"),
 ]
 STATEMENTS = {"shape": SHAPES, "condition": CONDITIONS, "problem": PROBLEMS, "hint": HINTS, "setting": SETTINGS}
 TABLE = [pytest.param(*row, id=f"{kind}{k}") for kind, rows in STATEMENTS.items() for k, row in enumerate(rows)]

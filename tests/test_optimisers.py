@@ -236,8 +236,26 @@ def test_fresh_drops_the_memory_of_lbfgs():
     x, _, state, step = after_a_redraw(optimiser)
     after, new = step(state, True), step(optimiser.init(x), False)
     assert all(jnp.array_equal(a, b) for a, b in zip(jax.tree.leaves(after), jax.tree.leaves(new)))
-    assert not jnp.any(after[1].inner[0].weights_memory)
-    assert jnp.any(state.inner[0].weights_memory)
+    assert not jnp.any(after[1].S) and jnp.any(state.S)
+
+
+@pytest.mark.parametrize("steps", [3, 12])  # fewer and more than the memory holds
+def test_lbfgs_is_bfgs_from_a_multiple_of_the_identity_over_the_pairs_it_remembers(steps):
+    optimiser, x = op.lbfgs(5), jnp.linspace(-1.0, 1.5, 6)
+    loss = lambda p: jnp.sum(rosenbrock(p) ** 2)  # noqa: E731
+    state, pairs = optimiser.init(x), []
+    step = jax.jit(lambda x, state: optimiser.update(jax.grad(loss)(x), state, x, value=loss(x), value_fn=loss))
+    for _ in range(steps):
+        move, state = step(x, state)
+        pairs.append((move, jax.grad(loss)(x + move) - jax.grad(loss)(x)))
+        x = x + move
+    pairs = [(s, y) for s, y in pairs[:-1] if s @ y > 0][-5:]  # the last pair enters at the next call
+    s, y = pairs[-1]
+    H = s @ y / (y @ y) * jnp.eye(x.size)
+    for s, y in pairs:
+        H = op.ssbroyden_update(H, s, y, s @ jnp.linalg.solve(H, s), theta=0.0, tau=1.0)
+    g = jnp.linspace(-1.0, 2.0, 6)
+    assert jnp.allclose(op._inverse_hessian(state, g), H @ g, rtol=1e-9, atol=1e-12 * jnp.abs(H @ g).max())
 
 
 @pytest.mark.parametrize("name", ["ssbroyden", "lbfgs", "lm-dense"])

@@ -230,9 +230,13 @@ class Solid(Content, Primitive):
     def __post_init__(self) -> None:
         from .segments import check_closed
 
-        points, faces = finite(self.points, "the points of a Solid"), np.asarray(self.faces, dtype=int)
+        points, faces = finite(self.points, "the points of a Solid"), finite(self.faces, "the faces of a Solid")
         if points.ndim != 2 or points.shape[1:] != (3,) or faces.ndim != 2 or faces.shape[1:] != (3,):
             raise ValueError(f"a Solid needs points (v, 3) and faces (t, 3), got {points.shape} and {faces.shape}")
+        if (bad := (faces != faces.astype(int)) | (faces < 0) | (faces >= len(points))).any():
+            raise ValueError(f"a face of the Solid names the point {faces[bad][0]:g}; its {len(points)} points are "
+                             f"numbered from 0")
+        faces = faces.astype(int)
         check_closed(points, faces, f"the Solid {self.name!r}")
         names = (self.name,) * len(faces) if self.names is None else tuple(self.names)
         if len(names) != len(faces):

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from hardpde.files import as_path
+
 from .base import Shape
 from .fitting import fit_airfoil
 from .outlines import Loop, Spline
@@ -22,7 +24,7 @@ def read_airfoil(path: str | Path) -> tuple[str, np.ndarray]:
     Reads Selig's format (one loop) and Lednicer's (a line of counts, then both sides from the leading edge).
     A repeated closing point is left out. ValueError names the file and the line of what is wrong.
     """
-    name, points, _ = _load(Path(path))
+    name, points, _ = _load(as_path(path, "the airfoil file"))
     return name, points
 
 
@@ -33,7 +35,7 @@ def airfoil(path: str | Path, name: str = "airfoil", smooth: bool | str = True) 
     C4 round the nose and symmetric if the points are, which has a smooth curvature.
     A blunt trailing edge has two corners and a straight piece between them, a sharp one has one corner.
     """
-    path = Path(path)
+    path = as_path(path, "the airfoil file")
     _, points, blunt = _load(path)
     if smooth == "fit":
         try:

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from hardpde.files import as_path
+
 from .base import Shape
 from .csg import Difference, Union
 
@@ -27,7 +29,7 @@ def need(package: str, path: Path) -> Any:
 
 def existing(path: str | Path, suffixes: Sequence[str], reads: str) -> Path:
     """The path of a file that is there, is not empty and has one of the suffixes."""
-    path = Path(path)
+    path = as_path(path, f"the file for {reads}")
     if path.suffix.lower() not in suffixes:
         raise ValueError(f"{path.name} is of unknown kind; {reads} reads {', '.join(suffixes)}")
     if not path.is_file():
@@ -45,7 +47,7 @@ def parsing(path: Path, kind: str) -> Iterator[None]:
             yield
     except (Exception, SystemExit) as error:
         words = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{path.name} cannot be read as {kind} ({words[:120]}); write the file again") from None
+        raise ValueError(f"{path.name} cannot be read as {kind} ({words[:120]}); write the file again") from error
 
 
 @contextmanager

@@ -76,14 +76,14 @@ def turned(faces: np.ndarray) -> np.ndarray | None:
         beside[j].append((i, flip))
     flips: dict[int, bool] = {}
     for seed in range(len(faces)):
-        todo = [] if seed in flips else [seed]
+        waiting = [] if seed in flips else [seed]
         flips.setdefault(seed, False)
-        while todo:
-            i = todo.pop()
+        while waiting:
+            i = waiting.pop()
             for j, flip in beside[i]:
                 if j not in flips:
                     flips[j] = flips[i] != flip
-                    todo.append(j)
+                    waiting.append(j)
                 elif flips[j] != (flips[i] != flip):
                     return None
     back = np.array([flips[i] for i in range(len(faces))])

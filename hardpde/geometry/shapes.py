@@ -52,14 +52,26 @@ class Primitive(Shape):
         return jnp.asarray(True)
 
 
-def finite(values: object, what: str) -> np.ndarray:
+def numbers(values: object, what: str) -> np.ndarray:
+    """What a user states for something, as an array."""
     try:
-        array = np.asarray(values, dtype=float)
+        return np.asarray(values, dtype=float)
     except (TypeError, ValueError):
         raise ValueError(f"{what} must be numbers, got {values!r}") from None
+
+
+def finite(values: object, what: str) -> np.ndarray:
+    array = numbers(values, what)
     if not np.all(np.isfinite(array)):
         raise ValueError(f"{what} must be finite numbers, got {array.tolist()}")
     return array
+
+
+def one_number(value: object, what: str) -> float:
+    array = finite(value, what)
+    if array.ndim:
+        raise ValueError(f"{what} is one number, got {value!r}")
+    return float(array)
 
 
 def check_name(name: object, what: str) -> None:
@@ -201,10 +213,7 @@ class Ball(Primitive):
         check_name(self.name, "a Ball")
         if center.ndim != 1 or center.size == 0:
             raise ValueError(f"the center of a Ball is a point with at least one coordinate, got {self.center!r}")
-        array = finite(self.radius, "the radius of a Ball")
-        if array.ndim:
-            raise ValueError(f"the radius of a Ball is one number, got {self.radius!r}")
-        radius = float(array)
+        radius = one_number(self.radius, "the radius of a Ball")
         if radius <= 0:
             raise ValueError(f"a Ball needs radius > 0, got {radius}")
         object.__setattr__(self, "center", floats(center))
