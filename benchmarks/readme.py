@@ -129,6 +129,35 @@ def fem() -> list[str]:
     return ["| | error (MAE) | seconds | machine | file |", "|---|---|---|---|---|", *table]
 
 
+def families() -> list[str]:
+    """Trained families against finite elements (benchmarks/family.py)."""
+    rows = []
+    for path in sorted(RESULTS.glob("family-*.json")):
+        data = json.loads(path.read_text())
+        pays = data["solves_after_which_it_pays"]
+        after = [f"{pays[what]:.0f}" if pays[what] else "never" for what in ("100 places", "fields")]
+        rival = f"{data['rival']['mae']:.1e} in {data['rival']['seconds']:.2g} s" if data["rival"] else "none as accurate"
+        where = data["training"]["provenance"]["device"]
+        rows.append(f"| {data['training']['settings']['preset']}, {data['training_seconds']:.0f} s on {where} | "
+                    f"{data['mae']:.1e} ({data['worst_mae']:.1e}) | {1e3 * data['probe_seconds']:.2g} ms | "
+                    f"{1e3 * data['answer_seconds']:.3g} ms | {rival} | {after[0]} / {after[1]} | "
+                    f"[{path.name}](../results/{path.name}) |")
+    return ["| preset, training | MAE, mean (worst) | answer at 100 places | at all nodes | finite elements | pays after: "
+            "100 places / all nodes | file |", "|---|---|---|---|---|---|---|", *rows]
+
+
+def inverse() -> list[str]:
+    """What is found from noisy measurements (benchmarks/inverse.py)."""
+    data = json.loads((RESULTS / "inverse-cpu.json").read_text())
+    rows = [f"| {name} = {data['find_cooling']['true'][name]:g} | {100 * row['mean_off']:.2g} % | "
+            f"{100 * row['worst_off']:.2g} % | {100 * row['inside']:.0f} % |"
+            for name, row in data["find_cooling"]["summary"].items()]
+    errors = data["find_conductivity"]["relative_l2"]["a"]
+    rows.append(f"| conductivity (relative L2) | {100 * sum(errors) / len(errors):.2g} % | {100 * max(errors):.2g} % | |")
+    return ["| | off by, mean | at worst | 95 % interval holds it |", "|---|---|---|---|", *rows, "",
+            "[inverse-cpu.json](../results/inverse-cpu.json)"]
+
+
 # What docs/reproduction.md says of the rows of tables 5, 7 and 9, the means of five runs.
 WHY = {  # of a row in all tables, or in one of them
     "PINN": "points stay for 1000 steps of L-BFGS, on which it overfits: the loss on held-out points rises in it; the "
@@ -240,6 +269,8 @@ def main() -> None:
     document.write_text(put(document.read_text(), "others", others()))
     document = ROOT / "docs" / "limits.md"
     document.write_text(put(document.read_text(), "fem", fem()))
+    document = ROOT / "docs" / "families.md"
+    document.write_text(put(put(document.read_text(), "families", families()), "inverse", inverse()))
     document = ROOT / "docs" / "reproduction.md"
     document.write_text(put(put(document.read_text(), "reproduction", reproduction()), "costs", costs()))
 
