@@ -112,6 +112,12 @@ def test_check(capsys, user, elsewhere, method):
     assert (elsewhere / "disc-domain.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_check_takes_options_of_the_method(capsys, user, elsewhere):
+    soft, hard = (last_json(call(capsys, "check", user, "--method", "hc", "--set", f"beta_s={beta}", "--json")[1])
+                  for beta in (1, 5))
+    assert hard["max_violation"] < soft["max_violation"]
+
+
 def test_solve_prints_one_object(solved):
     run, done = solved
     lines = done.stdout.splitlines()
@@ -289,6 +295,7 @@ def refused(result, *words):
     (["solve", "USER", "--preset", "slow"], ["--preset", "slow", "quick"]),
     (["solve", "USER", "--seed", "-1"], ["seed is -1"]),
     (["check", "USER", "--seed", "-1"], ["seed is -1"]),
+    (["check", "USER", "--set", "wide=5"], ["wide", "width"]),
     (["solve", "USER", "--seed", "one"], ["--seed", "one"]),
     (["solve", "USER", "--steps", "5"], ["1 numbers of steps are given for 2 stages"]),
     (["solve", "USER", "--steps=5,-5"], ["steps must be positive"]),
