@@ -107,7 +107,7 @@ def _check(arguments: argparse.Namespace) -> dict:
     if picture.is_dir():
         raise ValueError(f"'{picture}' is a folder; name a file for the picture")
     settings = make_settings(problem, arguments.method, "quick", arguments.seed)
-    formulation = make_formulation(problem, {**settings, "method": {"points": 256}})
+    formulation = make_formulation(problem, {**settings, "method": {"points": 256, **dict(arguments.set)}})
     rows = certify(formulation, random_models(formulation, seed=arguments.seed))
     draw_domain(problem).savefig(picture, dpi=130)
     _say(arguments, f"{problem.name}: {', '.join(problem.schema.labels())} on "
@@ -483,13 +483,16 @@ def _parser() -> argparse.ArgumentParser:
                          help="write the curves for TensorBoard into RUN/tensorboard; a resumed run goes on with them")
         sub.set_defaults(after_stop="; `hardpde resume RUN` goes on from the last checkpoint")
 
+    def option(sub: argparse.ArgumentParser, form: str, text: str) -> None:
+        sub.add_argument("--set", type=_setting, action="append", default=[], metavar=form, help=text)
+
     def settings(sub: argparse.ArgumentParser, form: str, text: str, steps: str = "") -> None:
         sub.add_argument("--preset", choices=PRESETS, default="quick", help="(default quick)")
         sub.add_argument("--schedule", choices=SCHEDULES, default="fair",
                          help="Adam's rate: fair, or as-published, constant for the paper's baselines (default fair)")
         sub.add_argument("--steps", type=_steps, metavar="N,N",
                          help=f"steps of each stage of the preset; 0 leaves one out{steps}")
-        sub.add_argument("--set", type=_setting, action="append", default=[], metavar=form, help=text)
+        option(sub, form, text)
 
     def problem(sub: argparse.ArgumentParser, default: str | None = None) -> None:
         sub.add_argument("problem", metavar="PROBLEM", nargs="?" if default else None, default=default,
@@ -504,6 +507,7 @@ def _parser() -> argparse.ArgumentParser:
     sub = command("check", _check, "draw the domain and certify every condition with random networks")
     problem(sub)
     sub.add_argument("--method", default="exact", help="which ansatz to certify (default exact)")
+    option(sub, "NAME=VALUE", "an option of the method, e.g. gradients=fields (may be repeated)")
     sub.add_argument("--seed", type=int, default=0, help="of the random networks (default 0)")
     sub.add_argument("--picture", metavar="FILE", help="where to draw the domain (default PROBLEM-domain.png)")
 

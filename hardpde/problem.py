@@ -596,11 +596,10 @@ class Problem:
         boundary, schema = self.boundaries[condition.on], self.schema
 
         @jax.jit
-        def evaluate(key):
+        def evaluate(key, q1, q2):
             points = boundary.sample(key, 4)
             normals = jax.vmap(boundary.normal)(points)[:, : schema.dim]
             points = self.everywhen(points) if condition.on != INITIAL else append(self.parameters, points)
-            q1, q2 = jax.random.normal(key, (2, schema.size, 1 + schema.dim))
 
             def side(q, x, n):
                 gradient = q[:, 1:] if schema.traces else None
@@ -612,7 +611,9 @@ class Problem:
             return [*found, across(q1, points, normals)], points, normals
 
         try:
-            (zero, f1, f2, mixed, across), points, normals = jax.tree.map(np.asarray, evaluate(jax.random.key(2)))
+            drawn = np.random.default_rng(2).standard_normal((2, schema.size, 1 + schema.dim))  # compiles nothing
+            found = evaluate(jax.random.key(2), *drawn)
+            (zero, f1, f2, mixed, across), points, normals = jax.tree.map(np.asarray, found)
         except ValueError as error:
             raise ValueError(f"{where}: {_first_line(error)}") from None
         except Exception as error:
@@ -799,16 +800,14 @@ class Problem:
             expected = sum(int(np.prod(shape)) for name, shape in schema.fields if name not in gradients)
 
         @jax.jit
-        def evaluate(key):
+        def evaluate(key, q, dq):
             x = self._points(key, 64)
-            q = jax.random.normal(key, (schema.size,))
             hints = [jax.vmap(hint)(x) for hint in (self.guess, self.hints.inputs, self.hints.outputs) if hint]
-            dq = jax.random.normal(key, (self.derivatives, schema.size))
             return jax.vmap(lambda x: self._equations(self.place(x), schema.state(q), schema.derivatives(dq)))(x), hints
 
         try:
-            _ = self.order
-            values, hints = jax.tree.map(np.asarray, evaluate(jax.random.key(4)))
+            q, *dq = np.random.default_rng(4).standard_normal((1 + self.derivatives, schema.size))
+            values, hints = jax.tree.map(np.asarray, evaluate(jax.random.key(4), q, np.stack(dq)))
         except ValueError as error:
             raise ValueError(f"residual: {_first_line(error)}") from None
         except Exception as error:

@@ -12,6 +12,7 @@ from hardpde.experiments.airfoil_extension import angle_errors, distance_errors,
 from hardpde.experiments.base import Work
 from hardpde.problems.airfoil import flow_domain
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 WALL = flow_domain().boundaries["airfoil"]
 
 

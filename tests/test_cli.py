@@ -19,6 +19,8 @@ from hardpde.progress import Progress
 from hardpde.reference import Reference
 from hardpde.runs import check_folder, prepare, settle
 
+pytestmark = pytest.mark.usefixtures("quick_compilation", "compiled_once")
+
 USER = """
 import hardpde as hp
 
@@ -108,6 +110,12 @@ def test_check(capsys, user, elsewhere, method):
     assert max(condition["violation"] for condition in found["conditions"]) == found["max_violation"]
     assert found["max_violation"] <= 1e-12 if method == "exact" else found["max_violation"] > 1e-12
     assert (elsewhere / "disc-domain.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_check_takes_options_of_the_method(capsys, user, elsewhere):
+    soft, hard = (last_json(call(capsys, "check", user, "--method", "hc", "--set", f"beta_s={beta}", "--json")[1])
+                  for beta in (1, 5))
+    assert hard["max_violation"] < soft["max_violation"]
 
 
 def test_solve_prints_one_object(solved):
@@ -287,6 +295,7 @@ def refused(result, *words):
     (["solve", "USER", "--preset", "slow"], ["--preset", "slow", "quick"]),
     (["solve", "USER", "--seed", "-1"], ["seed is -1"]),
     (["check", "USER", "--seed", "-1"], ["seed is -1"]),
+    (["check", "USER", "--set", "wide=5"], ["wide", "width"]),
     (["solve", "USER", "--seed", "one"], ["--seed", "one"]),
     (["solve", "USER", "--steps", "5"], ["1 numbers of steps are given for 2 stages"]),
     (["solve", "USER", "--steps=5,-5"], ["steps must be positive"]),
@@ -474,9 +483,9 @@ def test_options_of_a_problem(capsys, elsewhere):
 
 
 def test_a_run_remembers_the_options_of_its_problem(capsys, elsewhere):
-    code, _, _ = call(capsys, "solve", "heat-ball", "--dim", "1", "--out", "run", "--steps", "50,50",
+    code, _, _ = call(capsys, "solve", "poisson", "--with", "extra=false", "--out", "run", "--steps", "50,50",
                       "--set", "points=64", "--set", "width=6")
     assert code == 0
-    assert json.loads((elsewhere / "run" / "run.json").read_text())["source"]["options"] == {"dim": 1}
+    assert json.loads((elsewhere / "run" / "run.json").read_text())["source"]["options"] == {"extra": False}
     code, out, _ = call(capsys, "resume", "run", "--json")
-    assert code == 0 and last_json(out)["problem"] == "heat-ball"
+    assert code == 0 and last_json(out)["problem"] == "poisson"

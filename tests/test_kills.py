@@ -25,7 +25,7 @@ from hardpde.reference import Reference
 from hardpde.runs import prepare, put_back, read_run, settle
 from hardpde.training import checkpoint
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = pytest.mark.usefixtures("quick_compilation", "compiled_once")
 
 KILLS = int(os.environ.get("HARDPDE_KILLS", 4))
 BLOCKS = 15 * KILLS

@@ -147,7 +147,7 @@ def test_a_few_steps_of_hardpde(problem, few_points):
 
 
 def test_training_stops_when_the_time_is_up(few_points):
-    row = others.measure("hardpde", "robin-holes", 0.0, partial(train_a_little, [2, 2]))
+    row = others.measure("hardpde", "heat-ball", 0.0, partial(train_a_little, [2, 2]))
     assert row["ended"] == "the time was up" and row["steps"] == {"adam": 2}
 
 

@@ -13,7 +13,7 @@ SOLVING = {"problem", "networks", "ansatz", "inputs", "sampling", "blocks", "pen
 
 # room: the rooms it may import from, itself aside; a room is a folder or a module.
 MAY = {
-    "fields": set(), "networks": set(), "geometry": set(), "files": set(), "parameters": set(),
+    "fields": set(), "networks": set(), "geometry": {"files"}, "files": set(), "parameters": {"geometry"},
     "reference": {"files"},
     "conditions": {"fields"},
     "layout": {"conditions", "fields", "geometry", "parameters"},
@@ -29,7 +29,7 @@ MAY = {
     "devices": {"ansatz", "formulation"},
     "methods": CORE | SOLVING,
     "training": {"files"},
-    "inference": {"parameters"},
+    "inference": {"geometry", "parameters", "problem"},
     "extension": {"files", "geometry", "networks", "training"},
     "problems": CORE | {"extension", "problem"},
     "fem": CORE | {"problem", "problems"},

@@ -15,6 +15,7 @@ import hardpde as hp
 from hardpde.methods import exact
 from hardpde.training import OPTIMISERS, Stage, adam, fit, ssbroyden
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 SMALL = {"width": 8, "depth": 2, "points": 64}
 
 

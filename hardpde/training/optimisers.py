@@ -248,8 +248,8 @@ def lbfgs(memory: int = 50, tolerance: float = 1e-12) -> optax.GradientTransform
         length = jnp.where(code == CONVERGED, 0, length).astype(x.dtype)
         step = jnp.where(length > 0, -length * direction, 0)
         forget = steepest | (length == 0)
-        kept = jax.tree.map(lambda a: jnp.where(forget, 0, a), state[:4])
-        return unravel(step), LBFGSState(*kept, g, step, failures, code)
+        S, Y, SY, YY = (jnp.where(forget, 0, a) for a in state[:4])
+        return unravel(step), LBFGSState(S, Y, SY, YY, g, step, failures, code)
 
     return optax.GradientTransformationExtraArgs(init, update)
 
