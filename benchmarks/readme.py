@@ -136,14 +136,15 @@ def families() -> list[str]:
         data = json.loads(path.read_text())
         pays = data["solves_after_which_it_pays"]
         after = [f"{pays[what]:.0f}" if pays[what] else "never" for what in ("100 places", "fields")]
-        rival = f"{data['rival']['mae']:.1e} in {data['rival']['seconds']:.2g} s" if data["rival"] else "none as accurate"
+        rival = data["rival"]
+        elements = f"{rival['mae']:.1e} in {rival['seconds']:.2g} s" if rival else "none as accurate"
         where = data["training"]["provenance"]["device"]
         rows.append(f"| {data['training']['settings']['preset']}, {data['training_seconds']:.0f} s on {where} | "
                     f"{data['mae']:.1e} ({data['worst_mae']:.1e}) | {1e3 * data['probe_seconds']:.2g} ms | "
-                    f"{1e3 * data['answer_seconds']:.3g} ms | {rival} | {after[0]} / {after[1]} | "
+                    f"{1e3 * data['answer_seconds']:.3g} ms | {elements} | {after[0]} / {after[1]} | "
                     f"[{path.name}](../results/{path.name}) |")
-    return ["| preset, training | MAE, mean (worst) | answer at 100 places | at all nodes | finite elements | pays after: "
-            "100 places / all nodes | file |", "|---|---|---|---|---|---|---|", *rows]
+    return ["| preset, training | MAE, mean (worst) | answer at 100 places | at all nodes | finite elements | "
+            "pays after: 100 places / all nodes | file |", "|---|---|---|---|---|---|---|", *rows]
 
 
 def inverse() -> list[str]:
@@ -153,7 +154,8 @@ def inverse() -> list[str]:
             f"{100 * row['worst_off']:.2g} % | {100 * row['inside']:.0f} % |"
             for name, row in data["find_cooling"]["summary"].items()]
     errors = data["find_conductivity"]["relative_l2"]["a"]
-    rows.append(f"| conductivity (relative L2) | {100 * sum(errors) / len(errors):.2g} % | {100 * max(errors):.2g} % | |")
+    mean, worst = 100 * sum(errors) / len(errors), 100 * max(errors)
+    rows.append(f"| conductivity (relative L2) | {mean:.2g} % | {worst:.2g} % | |")
     return ["| | off by, mean | at worst | 95 % interval holds it |", "|---|---|---|---|", *rows, "",
             "[inverse-cpu.json](../results/inverse-cpu.json)"]
 
