@@ -174,8 +174,8 @@ WHY = {  # of a row in all tables, or in one of them
     "HC": "they agree",
     "exact": "not in the paper",
     "constant flow": "solves nothing; not in the paper",
-    ("table7", "PINN"): "the problem as printed has many solutions, all of them far from the reference, which is here "
-                        "that of the well-posed flow",
+    ("table7", "PINN"): "the problem as printed has many solutions, of which one is found; the reference is here that "
+                        "of the well-posed flow",
     ("table7", "PINN-LA"): "as PINN",
     ("table7", "PINN-LA-2"): "as PINN",
     ("table7", "xPINN"): "as PINN, and the interface terms bind every pair of blocks",
