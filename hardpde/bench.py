@@ -195,9 +195,7 @@ def iteration_times(problem: Problem, settings: dict[str, Any], formulation: For
         inside = 0 < every < block
         short.append({**stage, "steps": block * blocks, "block": block, "redraw": every if inside else 0})
         shares[stage["optimiser"]] = seeds * draw_ms / every if every and not inside else 0.0
-    settings = {**settings, "stages": short}
-    solutions = [run(problem, settings, formulation=formulation)] if seeds == 1 else run_seeds(
-        problem, settings, list(range(seeds)), formulation=formulation)
+    solutions = run_seeds(problem, {**settings, "stages": short}, list(range(seeds)), formulation=formulation)
     found = step_times(max((solution.training.history for solution in solutions), key=len))
     return {name: value + shares[name] for name, value in found.items()}
 
