@@ -3,8 +3,11 @@
 quick: minutes on two cores. best: about a minute on a large GPU. paper: the paper's own budget.
 """
 
+import inspect
 from copy import deepcopy
 from typing import Any
+
+import numpy as np
 
 from hardpde.methods import METHODS
 from hardpde.training import OPTIMISERS, Stage
@@ -149,6 +152,29 @@ def with_steps(settings: dict[str, Any], steps: list[int]) -> dict[str, Any]:
     return {**settings, "stages": new}
 
 
+def wished_kind(name: str, default: Any, value: Any) -> str:
+    """What an option with this default must be, in words, where the value is not; otherwise nothing."""
+
+    def whole(number: Any) -> bool:
+        return isinstance(number, int) and not isinstance(number, bool)
+
+    if name == "dtype":
+        return "" if value in ("float32", "float64") else "float32 or float64"
+    if isinstance(default, bool):
+        return "" if isinstance(value, bool) else "true or false"
+    if isinstance(default, int):
+        words = "a positive whole number" if default else "a whole number, 0 or more"
+        return "" if whole(value) and value >= min(default, 1) else words
+    if isinstance(default, float):
+        return "" if whole(value) or (isinstance(value, float) and np.isfinite(value)) else "a number"
+    if isinstance(default, str):
+        return "" if isinstance(value, str) else "a word"
+    if isinstance(default, tuple):
+        listed = isinstance(value, (list, tuple)) and all(whole(n) and n > 0 for n in value)
+        return "" if listed else "a list of positive whole numbers like [50,50]"
+    return "" if value is None or (whole(value) and value > 0) else "a positive whole number"
+
+
 def make_stages(specifications: list[dict[str, Any]]) -> list[Stage]:
     """Stages from their plain description: optimiser, steps and, if wanted, options, redraw and block."""
     if not isinstance(specifications, list) or not specifications:
@@ -170,11 +196,14 @@ def make_stages(specifications: list[dict[str, Any]]) -> list[Stage]:
         rate = options.get("learning_rate", 1.0)
         if not isinstance(rate, int | float) or not 0 < rate < float("inf"):
             raise ValueError(f"stage '{name}': learning_rate is {rate!r}; it must be a positive number")
-        try:
-            build: Any = OPTIMISERS[name]
-            optimiser = build(**options)
-        except TypeError as error:
-            raise ValueError(f"optimiser '{name}': {error}") from None
+        build: Any = OPTIMISERS[name]
+        known = {option: parameter.default for option, parameter in inspect.signature(build).parameters.items()}
+        for option, value in options.items():
+            if option not in known:
+                raise ValueError(f"optimiser '{name}' has no option '{option}'; its options are {', '.join(known)}")
+            if what := wished_kind(option, known[option], value):
+                raise ValueError(f"optimiser '{name}': {option} is {value!r}; it must be {what}")
+        optimiser = build(**options)
         # A line search needs a loss that stays what it is.
         reweigh = spec.get("reweigh", name == "adam")
         if not isinstance(reweigh, bool):

@@ -18,7 +18,7 @@ from hardpde.formulation import Formulation
 from hardpde.methods import METHODS
 from hardpde.networks import count
 from hardpde.parameters import as_points, column, values
-from hardpde.presets import make_stages, preset, with_steps
+from hardpde.presets import make_stages, preset, wished_kind, with_steps
 from hardpde.problem import Problem
 from hardpde.tensorboard import check_tensorboard, event_writer
 from hardpde.training import CHECKPOINT_SECONDS, Training, fit, fit_all, history_so_far
@@ -205,31 +205,8 @@ def check_options(settings: dict[str, Any]) -> None:
         if name not in known:
             raise ValueError(f"method '{settings['method_name']}' has no option '{name}'; "
                              f"its options are {', '.join(known)}")
-        what = _kind(name, known[name], value)
-        if what:
+        if what := wished_kind(name, known[name], value):
             raise ValueError(f"option '{name}' is {value!r}; it must be {what}")
-
-
-def _kind(name: str, default: Any, value: Any) -> str:
-    """What an option must be, in words, where the value is not; otherwise nothing."""
-
-    def whole(number: Any) -> bool:
-        return isinstance(number, int) and not isinstance(number, bool)
-
-    if name == "dtype":
-        return "" if value in ("float32", "float64") else "float32 or float64"
-    if isinstance(default, bool):
-        return "" if isinstance(value, bool) else "true or false"
-    if isinstance(default, int):
-        return "" if whole(value) and value > 0 else "a positive whole number"
-    if isinstance(default, float):
-        return "" if whole(value) or (isinstance(value, float) and np.isfinite(value)) else "a number"
-    if isinstance(default, str):
-        return "" if isinstance(value, str) else "a word"
-    if isinstance(default, tuple):
-        listed = isinstance(value, (list, tuple)) and all(whole(n) and n > 0 for n in value)
-        return "" if listed else "a list of positive whole numbers like [50,50]"
-    return "" if value is None or (whole(value) and value > 0) else "a positive whole number"
 
 
 def run(problem: Problem, settings: dict[str, Any], *, checkpoint: Path | None = None, resume: bool = False,

@@ -32,7 +32,7 @@ BOUNDS = {
     "reaction_3d": 0.02,  # 2e-3
     "thousand_holes": 0.05,  # 8e-3, with 36 holes
     "airfoil_from_file": 0.7,  # 0.34: a start too
-    "find_cooling": 0.06,  # 0.026
+    "find_cooling": 0.05,  # 0.026
     "find_conductivity": 0.02,  # 4e-3
     "bracket_stl": 0.005,  # 1.4e-4
     "gasket_svg": 0.03,  # 8e-4

@@ -436,7 +436,16 @@ SETTINGS = [
     (lambda: make_stages([{"optimiser": "adam", "steps": 5, "redraw": -1}]), "redraw"),
     (lambda: make_stages([{"optimiser": "adam", "steps": 5, "reweigh": 3}]), "reweigh"),
     (lambda: make_stages([{"optimiser": "adam", "steps": 5, "options": 3}]), "options"),
-    (lambda: make_stages([{"optimiser": "adam", "steps": 5, "options": {"speed": 3}}]), "speed"),
+    (lambda: make_stages([{"optimiser": "adam", "steps": 5, "options": {"speed": 3}}]), "no option 'speed'; its"),
+    *[(lambda name=name, options=options: make_stages([{"optimiser": name, "steps": 5, "options": options}]), words)
+      for name, options, words in [
+          ("lbfgs", {"memory": 0}, "memory is 0; it must be a positive whole number"),
+          ("lbfgs", {"memory": 2.5}, "memory is 2.5"), ("lbfgs", {"memory": True}, "memory is True"),
+          ("lbfgs", {"tolerance": "small"}, "tolerance is 'small'; it must be a number"),
+          ("adam", {"patience": "long"}, "patience is 'long'"), ("adam", {"cooldown": -1}, "0 or more"),
+          ("adam", {"plateau": 1}, "true or false"), ("ssbroyden", {"reset_scale": None}, "reset_scale is None"),
+          ("levenberg_marquardt", {"mode": 3}, "mode is 3"),
+          ("levenberg_marquardt", {"damping": float("nan")}, "damping is nan")]],
     (lambda: make_stages([{"optimiser": "adam", "steps": 5, "options": {"learning_rate": "fast"}}]), "learning_rate"),
     (lambda: make_stages([{"optimiser": "adam", "steps": 5, "options": {"learning_rate": -1}}]), "learning_rate"),
     (lambda: Reference.load("nowhere.npz"), "nowhere.npz"),
