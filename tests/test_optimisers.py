@@ -33,13 +33,18 @@ def run(optimiser, residual, params, steps, fresh=lambda i: False):
         params, state = carry
         value, grad = jax.value_and_grad(loss)(params)
         updates, state = optimiser.update(
-            grad, state, params, value=value, value_fn=loss, residual_fn=residual, fresh=fresh(i)
+            grad, state, params, value=value, **offered(loss), residual_fn=residual, fresh=fresh(i)
         )
         return (optax.apply_updates(params, updates), state), value
 
     start = params, optimiser.init(params)
     (params, state), losses = jax.jit(lambda c: jax.lax.scan(body, c, jnp.arange(steps)))(start)
     return params, state, losses
+
+
+def offered(loss):
+    """What an optimiser may use of a loss."""
+    return dict(value_fn=loss, value_and_grad_fn=jax.value_and_grad(loss))
 
 
 def squared(residual):
@@ -140,7 +145,7 @@ def test_state_of_ssbroyden_is_consistent():
     """After any number of steps H is positive and the stored product is H g; the lazy update equals the
     pure function."""
     optimiser, loss = op.ssbroyden(), squared(rosenbrock)
-    step = jax.jit(lambda g, state, x: optimiser.update(g, state, x, value=loss(x), value_fn=loss))
+    step = jax.jit(lambda g, state, x: optimiser.update(g, state, x, value=loss(x), **offered(loss)))
     gradient = jax.jit(jax.grad(loss))
     x = jnp.linspace(-1.0, 1.5, 6)
     state = optimiser.init(x)
@@ -161,7 +166,7 @@ def test_a_failed_search_restarts_from_steepest_descent_and_recovers():
     loss = squared(rosenbrock)
     state = optimiser.init(start)._replace(H=-jnp.eye(2))
     value, grad = jax.value_and_grad(loss)(start)
-    step = jax.jit(lambda state: optimiser.update(grad, state, start, value=value, value_fn=loss))
+    step = jax.jit(lambda state: optimiser.update(grad, state, start, value=value, **offered(loss)))
     updates, state = step(state)
     assert loss(start + updates) < value
     assert jnp.array_equal(state.H, 1e-3 * jnp.eye(2))
@@ -199,7 +204,7 @@ def test_levenberg_marquardt_takes_a_jacobian():
     value, grad = jax.value_and_grad(loss)(params)
 
     def step(**extra):
-        common = dict(value=value, value_fn=loss, residual_fn=network)
+        common = dict(value=value, **offered(loss), residual_fn=network)
         return optimiser.update(grad, optimiser.init(params), params, **common, **extra)[0]
 
     own, given = jax.jit(lambda: (step(), step(jacobian_fn=jax.jacrev(network))))()
@@ -218,7 +223,7 @@ def after_a_redraw(optimiser):
     x, state, _ = run(optimiser, convex, jnp.linspace(-1.0, 1.5, 6), 5)
     loss = squared(lambda x: convex(x, -0.5))
     value, grad = jax.value_and_grad(loss)(x)
-    common = dict(value=value, value_fn=loss)
+    common = dict(value=value, **offered(loss))
     step = jax.jit(lambda state, fresh: optimiser.update(grad, state, x, **common, fresh=fresh))
     return x, grad, state, step
 
@@ -244,7 +249,7 @@ def test_lbfgs_is_bfgs_from_a_multiple_of_the_identity_over_the_pairs_it_remembe
     optimiser, x = op.lbfgs(5), jnp.linspace(-1.0, 1.5, 6)
     loss = lambda p: jnp.sum(rosenbrock(p) ** 2)  # noqa: E731
     state, pairs = optimiser.init(x), []
-    step = jax.jit(lambda x, state: optimiser.update(jax.grad(loss)(x), state, x, value=loss(x), value_fn=loss))
+    step = jax.jit(lambda x, state: optimiser.update(jax.grad(loss)(x), state, x, value=loss(x), **offered(loss)))
     for _ in range(steps):
         move, state = step(x, state)
         pairs.append((move, jax.grad(loss)(x + move) - jax.grad(loss)(x)))
@@ -256,6 +261,23 @@ def test_lbfgs_is_bfgs_from_a_multiple_of_the_identity_over_the_pairs_it_remembe
         H = op.ssbroyden_update(H, s, y, s @ jnp.linalg.solve(H, s), theta=0.0, tau=1.0)
     g = jnp.linspace(-1.0, 2.0, 6)
     assert jnp.allclose(op._inverse_hessian(state, g), H @ g, rtol=1e-9, atol=1e-12 * jnp.abs(H @ g).max())
+
+
+@pytest.mark.parametrize("name", ["ssbroyden", "lbfgs"])
+@pytest.mark.parametrize("steps", [1, 7, 40, 400])  # far from the minimum, and after it is reached
+def test_a_line_search_knows_the_loss_and_gradient_at_the_end_of_its_step(name, steps):
+    residual = lambda p: rosenbrock(jnp.concatenate([p["a"], p["b"]]))  # noqa: E731
+    start = {"a": jnp.array([-1.2, 1.0]), "b": jnp.ones(2) / 3}
+    x, state, _ = run(SECOND_ORDER[name](), residual, start, steps)
+    value, gradient = jax.value_and_grad(squared(residual))(x)
+    known = op.ahead(state)
+    assert jnp.allclose(known.value, value, rtol=1e-12, atol=1e-30)
+    assert all(jnp.allclose(known.gradient[k], gradient[k], rtol=1e-9, atol=1e-12) for k in "ab")
+
+
+def test_optimisers_without_a_line_search_know_nothing_ahead():
+    assert op.ahead(op.adam().init(jnp.ones(2))) is None
+    assert op.ahead(op.levenberg_marquardt().init(jnp.ones(2))) is None
 
 
 @pytest.mark.parametrize("name", ["ssbroyden", "lbfgs", "lm-dense"])
@@ -280,7 +302,7 @@ def test_status_codes_are_reached(name):
 
         gradient = jnp.full(3, slope)
         return optimiser.update(
-            gradient, state, x, value=loss(x), value_fn=loss, residual_fn=lambda p: p * factor, fresh=fresh
+            gradient, state, x, value=loss(x), **offered(loss), residual_fn=lambda p: p * factor, fresh=fresh
         )
 
     def codes(steps, slope, factor=1.0):

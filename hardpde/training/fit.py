@@ -14,7 +14,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 
 from hardpde.training import checkpoint, sharding
-from hardpde.training.optimisers import STALLED, describe_status, status
+from hardpde.training.optimisers import STALLED, Ahead, ahead, describe_status, status
 
 CHECKPOINT_SECONDS = 60.0
 
@@ -228,29 +228,36 @@ def _block(formulation, stage: Stage, many: int, length: int):
     mesh = formulation.mesh
 
     def take(model, weights, state, batch, fresh, active, length):
+        # Where the points and weights stay, the line search of a step has found the loss and gradient of the next.
+        known = None
+        if ahead(state) and not weighing:
+            known = Ahead(*formulation.value_and_grad(model, batch._replace(weights=weights)))
+
         def step(carry, _):
-            model, weights, state, fresh = before = carry
+            model, weights, state, fresh, known = before = carry
             here = batch._replace(weights=weights)
             if weighing:
                 weights, value, gradient = formulation.rebalance(model, here)
                 here = batch._replace(weights=weights)
             else:
-                value, gradient = formulation.value_and_grad(model, here)
+                value, gradient = known or formulation.value_and_grad(model, here)
             updates, state = stage.optimiser.update(
                 gradient, state, model, value=value, fresh=fresh,
                 value_fn=lambda m: formulation.loss(m, here),
+                value_and_grad_fn=lambda m: formulation.value_and_grad(m, here),
                 residual_fn=lambda m: formulation.residual_vector(m, here),
                 jacobian_fn=lambda m: formulation.jacobian(m, here),
                 whole=partial(sharding.gathered, mesh))
             visited = ravel_pytree((model, weights))[0]
             state = sharding.in_use(mesh, state, _count(model))
-            after = optax.apply_updates(model, updates), weights, state, jnp.asarray(False)
+            after = (optax.apply_updates(model, updates), weights, state, jnp.asarray(False),
+                     known and ahead(state))
             if many > 1:
                 after = jax.tree.map(lambda new, old: jnp.where(active, new, old), after, before)
             return after, (value, visited)
 
-        (model, weights, state, _), (losses, visited) = jax.lax.scan(
-            step, (model, weights, state, fresh), length=length)
+        (model, weights, state, *_), (losses, visited) = jax.lax.scan(
+            step, (model, weights, state, fresh, known), length=length)
         return model, weights, state, losses, visited
 
     def block(model, weights, state, batch, key, fresh, active):

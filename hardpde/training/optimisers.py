@@ -5,12 +5,15 @@ Every function here returns an `optax.GradientTransformationExtraArgs` and is us
     value, grad = jax.value_and_grad(loss)(params, batch)
     updates, state = optimiser.update(
         grad, state, params, value=value, value_fn=lambda p: loss(p, batch),
+        value_and_grad_fn=lambda p: jax.value_and_grad(loss)(p, batch),
         residual_fn=lambda p: residual_vector(p, batch), fresh=fresh,
     )
     params = optax.apply_updates(params, updates)
 
 `fresh` (a traced bool) is True on the first step after the points were redrawn: a difference of two
 gradients across it says nothing about curvature. `status(state)` tells whether progress is possible.
+`ahead(state)` are the loss and its gradient at the new params where a line search has found them, so that the next
+step on the same points need not.
 """
 
 from collections.abc import Callable
@@ -44,6 +47,20 @@ def status(state: Any) -> jax.Array:
     for other in codes:
         code = jnp.maximum(code, other)
     return code
+
+
+class Ahead(NamedTuple):
+    """The loss and its gradient at the end of a step."""
+
+    value: jax.Array
+    gradient: Any
+
+
+def ahead(state: Any) -> Ahead | None:
+    """What the line search of the last step has found at its end; None for an optimiser without one."""
+    found = [leaf for leaf in jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, Ahead))
+             if isinstance(leaf, Ahead)]
+    return found[0] if found else None
 
 
 def describe_status(code: int | jax.Array) -> str:
@@ -169,7 +186,7 @@ def adam(
 
 class LBFGSState(NamedTuple):
     """The last steps S and changes of the gradient Y (memory, n), oldest first, SYᵀ above its diagonal and YYᵀ; then
-    the last gradient and the step from it."""
+    the last gradient and the step from it, and what is known of its end."""
 
     S: jax.Array
     Y: jax.Array
@@ -177,6 +194,7 @@ class LBFGSState(NamedTuple):
     YY: jax.Array
     gradient: jax.Array
     step: jax.Array
+    ahead: Ahead
     failures: jax.Array
     status: jax.Array
 
@@ -216,7 +234,8 @@ def lbfgs(memory: int = 50, tolerance: float = 1e-12) -> optax.GradientTransform
         x, _ = ravel_pytree(params)
         zero = lambda *shape: jnp.zeros(shape, x.dtype)  # noqa: E731
         return LBFGSState(zero(memory, x.size), zero(memory, x.size), zero(memory, memory), zero(memory, memory),
-                          zero(x.size), zero(x.size), jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
+                          zero(x.size), zero(x.size), Ahead(zero(), jax.tree.map(jnp.zeros_like, params)),
+                          jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
 
     def update(
         updates: Any,
@@ -224,14 +243,14 @@ def lbfgs(memory: int = 50, tolerance: float = 1e-12) -> optax.GradientTransform
         params: Any,
         *,
         value: Any,
-        value_fn: Callable[[Any], jax.Array],
+        value_and_grad_fn: Callable[[Any], tuple[jax.Array, Any]],
         fresh: Any = False,
         **extra: Any,
     ):
         del extra
         x, unravel = ravel_pytree(params)
         g = ravel_pytree(updates)[0].astype(x.dtype)
-        fresh, value = jnp.asarray(fresh), jnp.asarray(value)
+        fresh = jnp.asarray(fresh)
         y = g - state.gradient
         lengths = jnp.linalg.norm(state.step) * jnp.linalg.norm(y)
         valid = state.step @ y > jnp.finfo(x.dtype).eps * lengths
@@ -243,13 +262,16 @@ def lbfgs(memory: int = 50, tolerance: float = 1e-12) -> optax.GradientTransform
         short = _STEEPEST_SHRINK**failures / jnp.maximum(1, jnp.abs(g).sum())
         direction = jnp.where(steepest, short.astype(x.dtype) * g, direction)
 
-        length = _backtrack(lambda length: value_fn(unravel(x - length * direction)), value, -(g @ direction))
+        here = Ahead(jnp.asarray(value, x.dtype), unravel(g))
+        length, there = _backtrack(
+            lambda length: value_and_grad_fn(unravel(x - length * direction)), here, -(g @ direction))
         failures, code = _progress(g, length > 0, failures, tolerance)
-        length = jnp.where(code == CONVERGED, 0, length).astype(x.dtype)
+        length = jnp.where(code == CONVERGED, 0, length)
         step = jnp.where(length > 0, -length * direction, 0)
         forget = steepest | (length == 0)
         S, Y, SY, YY = (jnp.where(forget, 0, a) for a in state[:4])
-        return unravel(step), LBFGSState(S, Y, SY, YY, g, step, failures, code)
+        there = _tree_where(code == CONVERGED, here, there)
+        return unravel(step), LBFGSState(S, Y, SY, YY, g, step, there, failures, code)
 
     return optax.GradientTransformationExtraArgs(init, update)
 
@@ -353,16 +375,17 @@ def ssbroyden_update(
 
 
 def _backtrack(
-    along: Callable[[jax.Array], jax.Array],
-    value: jax.Array,
+    along: Callable[[jax.Array], tuple[jax.Array, Any]],
+    here: Ahead,
     slope: jax.Array,
     decrease: float = 1e-4,
     evaluations: int = 12,
-) -> jax.Array:
-    """The length of a step along a ray, 0 where no lower loss was found, from the loss and its slope at 0.
+) -> tuple[jax.Array, Ahead]:
+    """The length of a step along a ray and what is found at its end, from the loss and its slope at 0.
 
     Armijo with quadratic interpolation bounded to [0.1, 0.5] (Nocedal & Wright, section 3.5). Where no trial
-    satisfies Armijo's condition (rounding, near a minimum) the lowest one is taken.
+    satisfies Armijo's condition (rounding, near a minimum) the lowest one is taken; where none is lower, the length
+    is 0. As the first trial is mostly taken, every trial finds the gradient too, which is the next step's.
     """
 
     def unfinished(carry):
@@ -371,38 +394,29 @@ def _backtrack(
 
     def trial(carry):
         count, _, length, best_length, best = carry
-        new = _finite(along(length)).astype(best.dtype)
-        done = new <= value + decrease * length * slope
-        lower = done | (new < best)
-        curvature = 2 * (new - value - length * slope)
+        value, gradient = along(length)
+        new = Ahead(_finite(value).astype(slope.dtype), gradient)
+        done = new.value <= here.value + decrease * length * slope
+        lower = (new.value < here.value) & (done | (new.value < best.value))
+        curvature = 2 * (new.value - here.value - length * slope)
         minimiser = -slope * length**2 / jnp.where(curvature > 0, curvature, jnp.inf)
         shorter = jnp.clip(minimiser, 0.1 * length, 0.5 * length)
-        return (
-            count + 1,
-            done,
-            shorter.astype(length.dtype),
-            jnp.where(lower, length, best_length),
-            jnp.where(lower, new, best),
-        )
+        return count + 1, done, shorter, jnp.where(lower, length, best_length), _tree_where(lower, new, best)
 
-    start = (
-        jnp.zeros((), jnp.int32),
-        jnp.asarray(False),
-        jnp.ones((), slope.dtype),
-        jnp.zeros((), slope.dtype),
-        jnp.asarray(jnp.inf, value.dtype),
-    )
+    start = (jnp.zeros((), jnp.int32), jnp.asarray(False), jnp.ones((), slope.dtype), jnp.zeros((), slope.dtype), here)
     *_, length, best = jax.lax.while_loop(unfinished, trial, start)
-    return jnp.where(best < value, length, 0)
+    return length, best
 
 
 class SSBroydenState(NamedTuple):
-    """Inverse Hessian H, the last gradient g, H g, and the length of the last step s = −step · H g."""
+    """Inverse Hessian H, the last gradient g, H g, the length of the last step s = −step · H g, and what is known of
+    its end."""
 
     H: jax.Array
     gradient: jax.Array
     product: jax.Array
     step: jax.Array
+    ahead: Ahead
     failures: jax.Array
     status: jax.Array
 
@@ -428,6 +442,7 @@ def ssbroyden(
             gradient=jnp.zeros_like(x),
             product=jnp.zeros_like(x),
             step=jnp.zeros((), x.dtype),
+            ahead=Ahead(jnp.zeros((), x.dtype), jax.tree.map(jnp.zeros_like, params)),
             failures=zero,
             status=jnp.zeros((), jnp.int32),
         )
@@ -438,7 +453,7 @@ def ssbroyden(
         params: Any,
         *,
         value: Any,
-        value_fn: Callable[[Any], jax.Array],
+        value_and_grad_fn: Callable[[Any], tuple[jax.Array, Any]],
         fresh: Any = False,
         whole: Callable[[jax.Array], jax.Array] = lambda vector: vector,
         **extra: Any,
@@ -446,7 +461,7 @@ def ssbroyden(
         del extra
         x, unravel = ravel_pytree(params)
         g = ravel_pytree(updates)[0].astype(x.dtype)
-        H, fresh, value = state.H, jnp.asarray(fresh), jnp.asarray(value)
+        H, fresh = state.H, jnp.asarray(fresh)
 
         product = whole(jnp.matmul(H, g, precision="highest"))  # devices may share the rows of H
         sBs = state.step**2 * (state.gradient @ state.product)
@@ -460,14 +475,17 @@ def ssbroyden(
         descends = g @ product > 0
         product = jnp.where(descends, product, restart_scale * g)
 
-        step = _backtrack(lambda length: value_fn(unravel(x - length * product)), value, -(g @ product))
+        here = Ahead(jnp.asarray(value, x.dtype), unravel(g))
+        step, there = _backtrack(
+            lambda length: value_and_grad_fn(unravel(x - length * product)), here, -(g @ product))
         failures, code = _progress(g, step > 0, failures, tolerance)
-        step = jnp.where(code == CONVERGED, 0, step).astype(x.dtype)
+        step = jnp.where(code == CONVERGED, 0, step)
+        there = _tree_where(code == CONVERGED, here, there)
 
         restart = ~descends | ((step == 0) & (code != CONVERGED))
         H = jnp.where(restart, restart_scale * jnp.eye(x.size, dtype=x.dtype), change.matrix(H))
         move = jnp.where(step > 0, -step * product, 0)
-        return unravel(move), SSBroydenState(H, g, product, step, failures, code)
+        return unravel(move), SSBroydenState(H, g, product, step, there, failures, code)
 
     return optax.GradientTransformationExtraArgs(init, update)
 
