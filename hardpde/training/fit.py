@@ -257,7 +257,7 @@ def _block(formulation, stage: Stage, many: int, length: int):
             return after, (value, visited)
 
         (model, weights, state, *_), (losses, visited) = jax.lax.scan(
-            step, (model, weights, state, fresh, known), length=length)
+            step, (model, weights, state, fresh, known), length=length)  # type: ignore[arg-type]
         return model, weights, state, losses, visited
 
     def block(model, weights, state, batch, key, fresh, active):

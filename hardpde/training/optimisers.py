@@ -17,6 +17,7 @@ step on the same points need not.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -33,6 +34,7 @@ _SENTENCES = {
 }
 
 _FAILURES_BEFORE_STALL = 3  # the first failure restarts from steepest descent, the others are that descent
+_REMEMBERED = 0.8  # how much of the mean length of steps is from before the last one
 _STEEPEST_SHRINK = 1e-2  # each further restart looks this much closer to the current point
 
 
@@ -263,7 +265,7 @@ def lbfgs(memory: int = 50, tolerance: float = 1e-12) -> optax.GradientTransform
         direction = jnp.where(steepest, short.astype(x.dtype) * g, direction)
 
         here = Ahead(jnp.asarray(value, x.dtype), unravel(g))
-        length, there = _backtrack(
+        length, there, _ = _backtrack(
             lambda length: value_and_grad_fn(unravel(x - length * direction)), here, -(g @ direction))
         failures, code = _progress(g, length > 0, failures, tolerance)
         length = jnp.where(code == CONVERGED, 0, length)
@@ -378,10 +380,12 @@ def _backtrack(
     along: Callable[[jax.Array], tuple[jax.Array, Any]],
     here: Ahead,
     slope: jax.Array,
+    first: jax.Array | float = 1.0,
     decrease: float = 1e-4,
     evaluations: int = 12,
-) -> tuple[jax.Array, Ahead]:
-    """The length of a step along a ray and what is found at its end, from the loss and its slope at 0.
+) -> tuple[jax.Array, Ahead, jax.Array]:
+    """The length of a step along a ray, what is found at its end, and the length at which the parabola through it is
+    lowest; from the loss and its slope at 0 and the first length to try.
 
     Armijo with quadratic interpolation bounded to [0.1, 0.5] (Nocedal & Wright, section 3.5). Where no trial
     satisfies Armijo's condition (rounding, near a minimum) the lowest one is taken; where none is lower, the length
@@ -393,30 +397,33 @@ def _backtrack(
         return ~done & (count < evaluations)
 
     def trial(carry):
-        count, _, length, best_length, best = carry
+        count, _, length, best_length, best, best_lowest = carry
         value, gradient = along(length)
         new = Ahead(_finite(value).astype(slope.dtype), gradient)
         done = new.value <= here.value + decrease * length * slope
         lower = (new.value < here.value) & (done | (new.value < best.value))
         curvature = 2 * (new.value - here.value - length * slope)
-        minimiser = -slope * length**2 / jnp.where(curvature > 0, curvature, jnp.inf)
-        shorter = jnp.clip(minimiser, 0.1 * length, 0.5 * length)
-        return count + 1, done, shorter, jnp.where(lower, length, best_length), _tree_where(lower, new, best)
+        bends = (curvature > 0) & (curvature < jnp.inf)
+        lowest = jnp.where(bends, -slope * length**2 / jnp.where(bends, curvature, 1), 2 * length)
+        shorter = jnp.clip(lowest, 0.1 * length, 0.5 * length)
+        return (count + 1, done, shorter, *_tree_where(lower, (length, new, lowest), (best_length, best, best_lowest)))
 
-    start = (jnp.zeros((), jnp.int32), jnp.asarray(False), jnp.ones((), slope.dtype), jnp.zeros((), slope.dtype), here)
-    *_, length, best = jax.lax.while_loop(unfinished, trial, start)
-    return length, best
+    number = partial(jnp.asarray, dtype=slope.dtype)
+    start = jnp.zeros((), jnp.int32), jnp.asarray(False), number(first), number(0), here, number(1)
+    _, _, _, length, best, lowest = jax.lax.while_loop(unfinished, trial, start)
+    return length, best, lowest
 
 
 class SSBroydenState(NamedTuple):
-    """Inverse Hessian H, the last gradient g, H g, the length of the last step s = −step · H g, and what is known of
-    its end."""
+    """Inverse Hessian H, the last gradient g, H g, the length of the last step s = −step · H g, what is known of its
+    end, and the length that the next one tries first."""
 
     H: jax.Array
     gradient: jax.Array
     product: jax.Array
     step: jax.Array
     ahead: Ahead
+    reach: jax.Array
     failures: jax.Array
     status: jax.Array
 
@@ -429,10 +436,11 @@ def ssbroyden(
     """Self-scaled Broyden with a dense inverse Hessian (`ssbroyden_update`), for up to ~10⁴ weights.
 
     The pair (s, y) of a step enters H at the next call, when the new gradient is known; it is skipped
-    where `fresh`. The line search backtracks and mostly takes one evaluation. Where it finds no lower loss,
-    or −H g does not descend, H restarts from `reset_scale` times the identity.
+    where `fresh`. The line search backtracks, from the length that the last ones should have had (their mean, at
+    most 1): a step of length 1 is too long in every second iteration. Where it finds no lower loss, or −H g does not
+    descend, H restarts from `reset_scale` times the identity.
 
-    One iteration costs one product H g and one fused read and write of H.
+    One iteration costs, mostly, one loss with its gradient, one product H g and one fused read and write of H.
     """
     def init(params: Any) -> SSBroydenState:
         x, _ = ravel_pytree(params)
@@ -443,6 +451,7 @@ def ssbroyden(
             product=jnp.zeros_like(x),
             step=jnp.zeros((), x.dtype),
             ahead=Ahead(jnp.zeros((), x.dtype), jax.tree.map(jnp.zeros_like, params)),
+            reach=jnp.ones((), x.dtype),
             failures=zero,
             status=jnp.zeros((), jnp.int32),
         )
@@ -476,8 +485,9 @@ def ssbroyden(
         product = jnp.where(descends, product, restart_scale * g)
 
         here = Ahead(jnp.asarray(value, x.dtype), unravel(g))
-        step, there = _backtrack(
-            lambda length: value_and_grad_fn(unravel(x - length * product)), here, -(g @ product))
+        reach = jnp.where(fresh | ~descends, 1, state.reach)
+        step, there, lowest = _backtrack(
+            lambda length: value_and_grad_fn(unravel(x - length * product)), here, -(g @ product), reach)
         failures, code = _progress(g, step > 0, failures, tolerance)
         step = jnp.where(code == CONVERGED, 0, step)
         there = _tree_where(code == CONVERGED, here, there)
@@ -485,7 +495,8 @@ def ssbroyden(
         restart = ~descends | ((step == 0) & (code != CONVERGED))
         H = jnp.where(restart, restart_scale * jnp.eye(x.size, dtype=x.dtype), change.matrix(H))
         move = jnp.where(step > 0, -step * product, 0)
-        return unravel(move), SSBroydenState(H, g, product, step, there, failures, code)
+        reach = jnp.where(restart, 1, reach**_REMEMBERED * jnp.clip(lowest, 0.05, 1) ** (1 - _REMEMBERED))
+        return unravel(move), SSBroydenState(H, g, product, step, there, reach, failures, code)
 
     return optax.GradientTransformationExtraArgs(init, update)
 
