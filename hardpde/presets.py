@@ -59,20 +59,21 @@ _DEFAULTS: dict[tuple[str, str], dict[str, Any]] = {
 
 # What is better for one problem and not for others is a setting of that problem.
 _OVERRIDES: dict[tuple[str, str, str], dict[str, Any]] = {
-    ("battery-pack", "exact", "best"): {"method": {}, "stages": [_start(500, 3e-3), _finish(25_000, 500)]},
+    ("battery-pack", "exact", "best"): {"method": {}, "stages": [_start(500, 3e-3), _finish(28_000, 500)]},
+    ("battery-pack", "exact", "quick"): {"method": {}, "stages": [_start(200, 5e-3), _finish(5000, 200)]},
     ("battery-pack-family", "exact", "quick"): {
         "method": {"width": 32, "depth": 3, "points": 4096}, "stages": [_start(200, 5e-3), _finish(3000, 100)]},
     ("battery-pack-family", "exact", "best"): {
         "method": {"points": 16_384}, "stages": [_start(500, 3e-3), _finish(15_000, 300)]},
-    ("airfoil", "exact", "quick"): {"method": {"points": 4096}},
-    ("airfoil", "exact", "best"): {"method": {}, "stages": [_start(300, 3e-3), _finish(9000, 300)]},
+    ("airfoil", "exact", "quick"): {"method": {"points": 4096}, "stages": [_start(200, 5e-3), _finish(4000, 200)]},
+    ("airfoil", "exact", "best"): {"method": {}, "stages": [_start(300, 3e-3), _finish(21_000, 600)]},
     ("heat-ball", "exact", "quick"): {
         "method": {"width": 24, "depth": 3, "points": 1024, "gradients": "derivatives", "chunk": 256},
-        "stages": [_start(200, 5e-3), _finish(5500, 200)],
+        "stages": [_start(200, 5e-3), _finish(7000, 200)],
     },
     ("heat-ball", "exact", "best"): {
         "method": {"width": 48, "depth": 3, "points": 8192, "gradients": "derivatives"},
-        "stages": [_start(300, 3e-3), _finish(10_000, 1000)],
+        "stages": [_start(300, 3e-3), _finish(15_000, 1000)],
     },
     ("heat-ball", "hc", "paper"): {"method": {"points": 1000}},
     ("airfoil-printed", "hc", "paper"): {

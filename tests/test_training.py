@@ -76,6 +76,27 @@ def test_blocks_fill_the_stage_and_fit_the_redraws(steps, redraw, block):
         assert redraw % stage.length == 0  # points are redrawn between blocks only
 
 
+def test_a_block_is_compiled_once_however_many_there_are(formulation, caplog):
+    class Elsewhere:
+        """The same formulation, whose points come from another device."""
+
+        def __getattr__(self, name):
+            return getattr(formulation, name)
+
+        def draw(self, key, model):
+            return jax.device_put(formulation.draw(key, model), jax.local_devices()[0])
+
+    def compilations(blocks):
+        caplog.clear()
+        with jax.log_compiles():
+            fit(Elsewhere(), [Stage("adam", adam(), 5 * blocks, redraw=5, block=5),
+                              Stage("ssbroyden", ssbroyden(), 5 * blocks, redraw=5, block=5)], jax.random.key(0))
+        return sum("Finished XLA compilation" in record.getMessage() for record in caplog.records)
+
+    compilations(4)  # what is compiled once in a process
+    assert 0 < compilations(1) == compilations(4)
+
+
 @pytest.mark.parametrize("numbers", [(0, 0, 50), (10, -1, 50), (10, 0, 0)])
 def test_impossible_stages_are_refused(numbers):
     with pytest.raises(ValueError, match="steps and block must be positive"):
@@ -293,10 +314,19 @@ def test_a_model_whose_weights_are_pickled_is_refused(problem, solved, tmp_path)
 
 def test_a_model_of_another_problem_or_no_file_is_refused(problem, solved, tmp_path):
     solved.save(tmp_path / "model.eqx")
-    longer = hp.Problem(domain=hp.Interval(0, 2, left="left", right="right"), fields="u", gradients={"grad_u": "u"},
-                        residual=problem.residual, conditions=problem.conditions)
-    with pytest.raises(ValueError, match="trained for another problem"):
-        hp.Solution.load(tmp_path / "model.eqx", longer)
+
+    def rod(length):
+        return hp.Problem(domain=hp.Interval(0, length, left="left", right="right"), fields="u",
+                          gradients={"grad_u": "u"}, residual=problem.residual, conditions=problem.conditions)
+
+    for length in (2, 1 + 1e-6):
+        with pytest.raises(ValueError, match="trained for another problem"):
+            hp.Solution.load(tmp_path / "model.eqx", rod(length))
+    hp.Solution.load(tmp_path / "model.eqx", rod(1 + 1e-14))  # another machine's rounding
+    earlier = (tmp_path / "model.eqx").read_bytes().replace(b'"hardpde": 2', b'"hardpde": 1')
+    (tmp_path / "earlier.eqx").write_bytes(earlier)
+    with pytest.raises(ValueError, match="another version of hardpde wrote it"):
+        hp.Solution.load(tmp_path / "earlier.eqx", problem)
     with pytest.raises(ValueError, match=r"none\.eqx' cannot be read"):
         hp.Solution.load(tmp_path / "none.eqx", problem)
 

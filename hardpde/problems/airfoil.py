@@ -111,7 +111,9 @@ def _hints(wall, half: float, corners, symmetric: bool) -> Hints:
     def inputs(x: Array) -> Array:
         to_corners, middle, nose = lengths(x)
         height = jnp.min(distances(wall.pieces, x))
-        parts = [(jnp.log(middle) + 3) / 2.5, (x[0] - 1) / middle, x[1] / middle, (jnp.log(nose) + 1.3) / 2,
+        left = BOX[1][0] - x[0]  # to the outlet, where the wake meets p = 1 and v = 0 in a layer as thin as ν
+        parts = [jnp.exp(-left / (1.5 * VISCOSITY)), jnp.exp(-left / (10 * VISCOSITY)),
+                 (jnp.log(middle) + 3) / 2.5, (x[0] - 1) / middle, x[1] / middle, (jnp.log(nose) + 1.3) / 2,
                  (x[0] - NOSE) / nose, x[1] / nose, height / (height + 0.5 * local(x)), jnp.exp(-height / 0.1),
                  jnp.exp(-jnp.sqrt(x[1] ** 2 + 0.01) / 0.3), jnp.tanh((x[0] - 0.5) / 0.6)]
         for corner, r in zip(corners, to_corners):

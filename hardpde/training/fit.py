@@ -87,10 +87,12 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
     lift = jax.vmap if many > 1 else _alone
     spread = partial(sharding.everywhere, formulation.mesh)
     init_keys, held_keys, stage_keys = jnp.moveaxis(jax.vmap(lambda key: jax.random.split(key, 3))(keys), 1, 0)
-    model = start(jax.jit(lambda keys: spread(lift(formulation.init)(keys)))(init_keys))
+    settle = partial(sharding.settled, formulation.mesh)
+    model = settle(start(jax.jit(lambda keys: spread(lift(formulation.init)(keys)))(init_keys)))
     held_out = sharding.stacked(formulation.mesh, [
         formulation.draw_held_out(key, _one(model, k)) for k, key in enumerate(held_keys)])
-    weights = jax.jit(spread)(jnp.broadcast_to(jnp.asarray(formulation.weights), (many, len(formulation.weights))))
+    weights = jnp.broadcast_to(jnp.asarray(formulation.weights), (many, len(formulation.weights)))
+    weights = settle(jax.jit(spread)(weights))
     trainings = [Training(None) for _ in range(many)]
     loss = jax.jit(lift(formulation.loss))
     flat = jax.jit(lift(lambda *trees: ravel_pytree(trees)[0]))
@@ -112,14 +114,14 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
         stage = stages[number]
         stage_key = jax.vmap(jax.random.fold_in, (0, None))(stage_keys, number)
         blocks = cache(partial(_block, formulation, stage, many))  # the last block of a stage may be shorter
-        state = jax.jit(lift(lambda model, stage=stage: lay_out(stage.optimiser.init(model))))(model)
+        state = settle(jax.jit(lift(lambda model, stage=stage: lay_out(stage.optimiser.init(model))))(model))
         step, batch, good = 0, (), flat(model, weights)
         steps, endings, resting = np.zeros(many, int), [""] * many, np.zeros(many, bool)
         if not stage.periods:
             batch = _draw(formulation, stage_key, 0, model)
         if resumed is not None:
             tree = checkpoint.load(path, (model, weights, state, batch, good))  # type: ignore[arg-type]
-            (model, weights, state, batch, good), step = tree, resumed["step"]
+            (model, weights, state, batch, good), step = settle(tree), resumed["step"]
             ended, resumed = resumed["ended"], None
             steps, endings, resting = np.array(ended["steps"]), ended["why"], np.array(ended["resting"])
         while step < stage.steps and not all(endings):

@@ -25,6 +25,11 @@ def everywhere(mesh: Mesh | None, tree: Any) -> Any:
     return tree if mesh is None else jax.lax.with_sharding_constraint(tree, NamedSharding(mesh, PartitionSpec()))
 
 
+def settled(mesh: Mesh | None, tree: Any) -> Any:
+    """The tree, bound to where it is: a function is compiled again for arguments that are bound and were not."""
+    return tree if mesh is not None else jax.device_put(tree, jax.local_devices()[0])
+
+
 def laid_out(mesh: Mesh | None, state: Any, weights: int) -> Any:
     """The state of an optimiser between blocks: each device has some rows of a matrix of weights × weights.
 
