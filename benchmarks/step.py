@@ -23,7 +23,7 @@ def measure(problem, method: str, repeats: int, seeds: list[int]) -> dict:
     if method == "exact":
         settings["method"] |= {"width": 48, "dtype": "float64"}
     formulation, found = time_step(problem, settings, repeats)
-    training = {str(number): iteration_times(problem, settings, formulation, found["draw_ms"], number)
+    training = {str(number): iteration_times(problem, settings, formulation, found, number)
                 for number in seeds}
     return {"problem": problem.name, "method": method, **found, "training_ms": training}
 

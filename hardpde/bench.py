@@ -31,7 +31,7 @@ def bench(problem: Problem, method: str = "hc", preset: str = "paper", *, points
     """
     settings = make_settings(problem, method, preset, 0, {} if points is None else {"points": points})
     formulation, found = time_step(problem, settings, repeats)
-    iterations = iteration_times(problem, settings, formulation, found["draw_ms"])
+    iterations = iteration_times(problem, settings, formulation, found)
     limits = ceilings(formulation.dtype)
     operations, least = found["counts"]["flops"], found["counts"]["bytes"]
     floor = 1e-6 * max(operations / limits["gflops"], least / limits["gbytes_per_s"])
@@ -182,22 +182,23 @@ def ceilings(dtype: Any) -> dict[str, float]:
             "gbytes_per_s": 2e-6 * ROUNDS * array.nbytes / min(milliseconds(change, array, repeats=5))}
 
 
-def iteration_times(problem: Problem, settings: dict[str, Any], formulation: Formulation, draw_ms: float,
+def iteration_times(problem: Problem, settings: dict[str, Any], formulation: Formulation, found: dict[str, Any],
                     seeds: int = 1) -> dict[str, float]:
     """Milliseconds of an iteration of each optimiser of the settings, with its share of drawing points.
 
-    seeds: so many models at once.
+    found: what `time_step` did. seeds: so many models at once.
     """
-    block, blocks = (5, 3) if jax.default_backend() == "cpu" else (100, 4)
+    second = min(max(round(1000 / found["step_ms"]), 5), 100)  # steps in a block: about a second where they are short
     short, shares = [], {}
     for stage in settings["stages"]:
         every = stage.get("redraw", 0)
-        inside = 0 < every < block
-        short.append({**stage, "steps": block * blocks, "block": block, "redraw": every if inside else 0})
-        shares[stage["optimiser"]] = seeds * draw_ms / every if every and not inside else 0.0
+        inside = 0 < every < second
+        block = second // every * every if inside else second
+        short.append({**stage, "steps": 4 * block, "block": block, "redraw": every if inside else 0})
+        shares[stage["optimiser"]] = seeds * found["draw_ms"] / every if every and not inside else 0.0
     solutions = run_seeds(problem, {**settings, "stages": short}, list(range(seeds)), formulation=formulation)
-    found = step_times(max((solution.training.history for solution in solutions), key=len))
-    return {name: value + shares[name] for name, value in found.items()}
+    times = step_times(max((solution.training.history for solution in solutions), key=len))
+    return {name: value + shares[name] for name, value in times.items()}
 
 
 def estimated(settings: dict[str, Any], iterations: dict[str, float], found: dict[str, Any]) -> dict[str, Any]:
