@@ -464,7 +464,7 @@ class Problem:
             return None
         return exact_reference(self)
 
-    def at(self, **stated: float) -> "Problem":
+    def at(self, /, **stated: float) -> "Problem":
         """The problem with a value for each of its parameters, which then has none."""
         fixed = jnp.array(single(self.parameters, stated))
         if not self.parameters:

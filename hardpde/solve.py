@@ -35,7 +35,7 @@ class Solution:
     settings: dict[str, Any]
     training: Training
 
-    def __call__(self, x: Any, t: Any = None, **stated: Any) -> dict[str, np.ndarray]:
+    def __call__(self, /, x: Any, t: Any = None, **stated: Any) -> dict[str, np.ndarray]:
         """All fields at points x (n, d), at time t and with the parameters stated by name (each a number or n
         numbers): {name: (n, *shape)}; NaN outside a field's region."""
         schema = self.problem.schema
@@ -66,7 +66,7 @@ class Solution:
             found[name] = np.asarray(part).reshape(len(x), *shape)
         return self.problem.masked(found, x[:, : schema.dim])
 
-    def at(self, **stated: float) -> "Solution":
+    def at(self, /, **stated: float) -> "Solution":
         """The solution of one problem of a family, with a value for each of its parameters."""
         problem, at = self.problem.at(**stated), self.formulation.at
         if problem is self.problem:

@@ -169,6 +169,17 @@ def test_one_problem_of_a_family_has_one_number_for_each_parameter(family):
         member.problem.at(h=1.0)
 
 
+def test_a_parameter_may_have_any_name():
+    (own,) = hp.parameters(self=(1.0, 2.0))
+    rod = hp.Problem(domain=hp.Interval(0, 1, left="left", right="right"), fields="u", gradients={"p": "u"},
+                     parameters=(own,), residual=lambda x, q, dq: hp.div(dq.p) - own(x),
+                     conditions=[hp.dirichlet("left", "u", own), hp.dirichlet("right", "u", 0)])
+    solution = untrained(rod)
+    for values in (solution([[0.0]], self=1.5), solution.at(self=1.5)([[0.0]])):
+        assert np.allclose(values["u"], 1.5, atol=1e-12)
+    assert not rod.at(self=1.5).parameters
+
+
 def test_parameters_may_be_read_at_points_that_a_user_makes(family):
     """A problem of its own may use the functions of a family, with numbers in place of its parameters."""
     member = make(parameters=(), residual=lambda x, q, dq: hp.div(dq.p) - source(jnp.append(x, jnp.array([1.0, 2.0]))),
