@@ -14,7 +14,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 
 from hardpde.training import checkpoint, sharding
-from hardpde.training.optimisers import STALLED, Ahead, ahead, describe_status, status
+from hardpde.training.optimisers import STALLED, ahead, describe_status, looking_ahead, status
 
 CHECKPOINT_SECONDS = 60.0
 
@@ -95,6 +95,8 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
     weights = settle(jax.jit(spread)(weights))
     trainings = [Training(None) for _ in range(many)]
     loss = jax.jit(lift(formulation.loss))
+    value_and_grad = jax.jit(lift(lambda model, weights, batch: spread(
+        formulation.value_and_grad(model, batch._replace(weights=weights)))))
     flat = jax.jit(lift(lambda *trees: ravel_pytree(trees)[0]))
     unflat = ravel_pytree(jax.tree.map(lambda a: a[0], (model, weights)))[1]
     lay_out = partial(sharding.laid_out, formulation.mesh, weights=_count(model) // many)
@@ -129,6 +131,8 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
             if not stage.periods and stage.redraw and step and step % stage.redraw == 0:
                 batch = _draw(formulation, stage_key, step, model)
                 fresh, resting[:] = True, False
+            if fresh and not stage.periods and ahead(state):
+                state = looking_ahead(state, value_and_grad(model, weights, batch))
             length = min(stage.length, stage.steps - step)
             active = np.array([not why for why in endings]) & ~resting
             model, weights, state, losses, visited, codes = blocks(length)(
@@ -230,19 +234,14 @@ def _block(formulation, stage: Stage, many: int, length: int):
     mesh = formulation.mesh
 
     def take(model, weights, state, batch, fresh, active, length):
-        # Where the points and weights stay, the line search of a step has found the loss and gradient of the next.
-        known = None
-        if ahead(state) and not weighing:
-            known = Ahead(*formulation.value_and_grad(model, batch._replace(weights=weights)))
-
         def step(carry, _):
-            model, weights, state, fresh, known = before = carry
+            model, weights, state, fresh = before = carry
             here = batch._replace(weights=weights)
             if weighing:
                 weights, value, gradient = formulation.rebalance(model, here)
                 here = batch._replace(weights=weights)
             else:
-                value, gradient = known or formulation.value_and_grad(model, here)
+                value, gradient = ahead(state) or formulation.value_and_grad(model, here)
             updates, state = stage.optimiser.update(
                 gradient, state, model, value=value, fresh=fresh,
                 value_fn=lambda m: formulation.loss(m, here),
@@ -252,14 +251,13 @@ def _block(formulation, stage: Stage, many: int, length: int):
                 whole=partial(sharding.gathered, mesh))
             visited = ravel_pytree((model, weights))[0]
             state = sharding.in_use(mesh, state, _count(model))
-            after = (optax.apply_updates(model, updates), weights, state, jnp.asarray(False),
-                     known and ahead(state))
+            after = optax.apply_updates(model, updates), weights, state, jnp.asarray(False)
             if many > 1:
                 after = jax.tree.map(lambda new, old: jnp.where(active, new, old), after, before)
             return after, (value, visited)
 
-        (model, weights, state, *_), (losses, visited) = jax.lax.scan(
-            step, (model, weights, state, fresh, known), length=length)  # type: ignore[arg-type]
+        (model, weights, state, _), (losses, visited) = jax.lax.scan(
+            step, (model, weights, state, fresh), length=length)
         return model, weights, state, losses, visited
 
     def block(model, weights, state, batch, key, fresh, active):
@@ -270,8 +268,12 @@ def _block(formulation, stage: Stage, many: int, length: int):
         else:
             def period(carry, key):
                 model, weights, state = carry
+                batch = formulation.draw(key, model)
+                if ahead(state) and not weighing:
+                    known = formulation.value_and_grad(model, batch._replace(weights=weights))
+                    state = looking_ahead(state, known)
                 model, weights, state, losses, visited = take(
-                    model, weights, state, formulation.draw(key, model), jnp.asarray(True), active, stage.redraw)
+                    model, weights, state, batch, jnp.asarray(True), active, stage.redraw)
                 return (model, weights, state), (losses, visited)
 
             keys = jax.random.split(key, length // stage.redraw)

@@ -13,7 +13,7 @@ Every function here returns an `optax.GradientTransformationExtraArgs` and is us
 `fresh` (a traced bool) is True on the first step after the points were redrawn: a difference of two
 gradients across it says nothing about curvature. `status(state)` tells whether progress is possible.
 `ahead(state)` are the loss and its gradient at the new params where a line search has found them, so that the next
-step on the same points need not.
+step on the same points need not; `looking_ahead(state, known)` states them, at the start and for new points.
 """
 
 from collections.abc import Callable
@@ -63,6 +63,16 @@ def ahead(state: Any) -> Ahead | None:
     found = [leaf for leaf in jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, Ahead))
              if isinstance(leaf, Ahead)]
     return found[0] if found else None
+
+
+def looking_ahead(state: Any, known: tuple[jax.Array, Any]) -> Any:
+    """The state that knows this loss and gradient."""
+    def put(node: Any) -> Any:
+        if not isinstance(node, Ahead):
+            return node
+        return jax.tree.map(lambda new, old: new.astype(old.dtype), Ahead(*known), node)
+
+    return jax.tree.map(put, state, is_leaf=lambda node: isinstance(node, Ahead))
 
 
 def describe_status(code: int | jax.Array) -> str:
