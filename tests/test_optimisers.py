@@ -275,6 +275,21 @@ def test_a_line_search_knows_the_loss_and_gradient_at_the_end_of_its_step(name, 
     assert all(jnp.allclose(known.gradient[k], gradient[k], rtol=1e-9, atol=1e-12) for k in "ab")
 
 
+@pytest.mark.parametrize(("first", "length"), [(1.0, 0.3), (0.5, 0.5), (0.2, 0.2)])  # too long by far; long; short
+def test_a_search_finds_where_a_parabola_is_lowest_whatever_it_tries_first(first, length):
+    along = lambda s: ((s - 0.3) ** 2 + 1.0, s)  # noqa: E731
+    found, there, lowest = op._backtrack(along, op.Ahead(jnp.asarray(1.09), jnp.asarray(0.0)), jnp.asarray(-0.6), first)
+    assert jnp.allclose(jnp.stack([found, there.gradient, lowest]), jnp.array([length, length, 0.3]), rtol=1e-12)
+
+
+def test_the_first_length_of_ssbroyden_follows_the_lowest_ones_and_new_points_start_again():
+    _, _, state, step = after_a_redraw(op.ssbroyden())
+    short = state._replace(reach=jnp.asarray(0.25))
+    assert step(short, False)[1].step <= 0.25 < step(short, True)[1].step
+    for fresh, reach in ((False, 0.25), (True, 1.0)):
+        assert reach**0.8 * 0.05**0.2 * 0.999 <= step(short, fresh)[1].reach <= reach**0.8
+
+
 def test_optimisers_without_a_line_search_know_nothing_ahead():
     assert op.ahead(op.adam().init(jnp.ones(2))) is None
     assert op.ahead(op.levenberg_marquardt().init(jnp.ones(2))) is None
