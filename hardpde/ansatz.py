@@ -22,6 +22,7 @@ from hardpde.geometry import Kind, Nearby, Piece, stack
 from hardpde.geometry.base import Bounds
 from hardpde.geometry.stacking import safe_root
 from hardpde.layout import Layout, stacked_rows
+from hardpde.lists import Listed
 
 SAMPLES = 400  # points of a piece that stand for all
 _TINY = 1e-60
@@ -64,7 +65,14 @@ def laplacian_over(schema: Schema, jet: Array) -> int:
     return schema.dim if jet.shape[-2] == schema.coordinates + 2 else 0
 
 
-def combine(offset: Array, terms: Sequence[Term], outputs: Sequence[Array], second: int = 0) -> Array:
+def unlisted(batch: Batch) -> Batch:
+    """The same with all networks at all points, so that every point can be taken by itself."""
+    inputs = batch.terms[0].inputs
+    return batch._replace(terms=tuple(Term(inputs, term.everywhere()) if isinstance(term, Listed) else term
+                                      for term in batch.terms))
+
+
+def combine(offset: Array, terms: Sequence[Term | Listed], outputs: Sequence[Array], second: int = 0) -> Array:
     """The state and its derivatives, a jet (m, 1 + c, n), from the networks' output jets (o, 1 + c, n).
 
     second: as in `MLP.jet`; then Δ(M N) = ΔM N + 2 Σ_k ∂_k M ∂_k N + M ΔN takes the last slot.
@@ -72,15 +80,17 @@ def combine(offset: Array, terms: Sequence[Term], outputs: Sequence[Array], seco
     state = offset
     for term, out in zip(terms, outputs):
         matrix, out = term.matrix, out[..., None, :, :, :]
-        axes = (1,) if matrix.ndim == 4 else (0, 2)
+        axes = (-3,) if matrix.ndim == 4 or isinstance(term, Listed) else (-5, -3)
         # Sums of products, not batched matrix products: the matrices are tiny and this fuses.
         value = (matrix[..., :1, :] * out[..., :1, :]).sum(axes)
         tangents = (matrix[..., 1:, :] * out[..., :1, :] + matrix[..., :1, :] * out[..., 1:, :]).sum(axes)
         if second:
             space = slice(1, 1 + second)
-            mixed = 2 * (matrix[..., space, :] * out[..., space, :]).sum(axes).sum(1)
-            tangents = tangents.at[:, -1].add(mixed)
-        part = jnp.concatenate([value, tangents], axis=1)
+            mixed = 2 * (matrix[..., space, :] * out[..., space, :]).sum(axes).sum(-2)
+            tangents = tangents.at[..., -1, :].add(mixed)
+        part = jnp.concatenate([value, tangents], axis=-2)
+        if isinstance(term, Listed):
+            part = term.collected(part)
         points = part.shape[-1]
         state = state + part if points == state.shape[-1] else state.at[..., :points].add(part)
     return state

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from hardpde.ansatz import Batch
 from hardpde.compare import step_times
 from hardpde.formulation import Formulation, Model
+from hardpde.lists import Listed
 from hardpde.networks import MLP, count
 from hardpde.problem import Problem
 from hardpde.provenance import device, provenance
@@ -131,7 +132,10 @@ def evaluations(model: Model, batch: Batch) -> Iterator[Evaluation]:
             sizes = (weights[0].shape[-2], *[w.shape[-1] for w in weights])
             rows = math.prod(term.inputs.shape[-2:])
             steep = getattr(term, "dual", None) is not None  # then the normal derivative is carried along
-            yield Evaluation(math.prod(weights[0].shape[:-2]), sizes, 2 * rows if steep else rows)
+            number = math.prod(weights[0].shape[:-2])
+            if isinstance(term, Listed):
+                number = len(term.owners)
+            yield Evaluation(number, sizes, 2 * rows if steep else rows)
 
 
 def _is_network(node: Any) -> bool:

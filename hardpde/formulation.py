@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.ansatz import Batch
+from hardpde.ansatz import Batch, unlisted
 from hardpde.geometry import Nearby
+from hardpde.lists import cut, glue
 from hardpde.penalties import Penalty
 from hardpde.problem import Problem
 
@@ -201,6 +202,7 @@ class Formulation:
         """
         if not self.separable:
             return jax.jacrev(self.residual_vector)(model, batch)
+        batch = unlisted(batch)
         lengths = [term.inputs.shape[-1] for term in batch.terms]
         borders = sorted({0, *lengths})
         parts = []
@@ -278,24 +280,15 @@ def split(batch: Batch, parts: int) -> Batch:
     Points with corrections come first in a batch, so every part gets its share of them.
     """
 
-    def cut(array: Array, axis: int = -1) -> Array:
-        rows = jnp.moveaxis(array, axis, 0)
-        rows = rows.reshape(rows.shape[0] // parts, parts, *rows.shape[1:])
-        return jnp.moveaxis(jnp.swapaxes(rows, 0, 1), 1, axis)
-
-    offset, terms, scale, data = jax.tree.map(cut, (batch.offset, batch.terms, batch.scale, batch.data))
+    offset, terms, scale, data = jax.tree.map(lambda a: cut(a, parts),
+                                              (batch.offset, batch.terms, batch.scale, batch.data))
     weights = None if batch.weights is None else jnp.broadcast_to(batch.weights, (parts, *batch.weights.shape))
-    return Batch(cut(batch.x, 0 - batch.x.ndim), offset, terms, scale,
+    return Batch(cut(batch.x, parts, 0 - batch.x.ndim), offset, terms, scale,
                  tuple(split(part, parts) for part in batch.penalised), data, weights)
 
 
 def join(batch: Batch) -> Batch:
     """The batch of which `split` made these parts; they share their weights."""
-
-    def glue(array: Array, axis: int = -1) -> Array:
-        rows = jnp.swapaxes(jnp.moveaxis(array, axis, 1), 0, 1)
-        return jnp.moveaxis(rows.reshape(-1, *rows.shape[2:]), 0, axis)
-
     offset, terms, scale, data = jax.tree.map(glue, (batch.offset, batch.terms, batch.scale, batch.data))
     return Batch(glue(batch.x, 1 - batch.x.ndim), offset, terms, scale, tuple(map(join, batch.penalised)), data,
                  batch.weights)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -17,8 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-NARROW = 4  # inputs or outputs of a layer
-EVEN = 4  # hidden widths of stacks are multiples of it on a GPU
+NARROW = 5  # inputs or outputs of a layer, the constant among them
+EVEN = 4  # hidden widths are multiples of it on a GPU
+FEW = 1024  # rows that a product has at least, if it is cut into parts
+SEVERAL = 6  # slots of a jet that go through tanh one by one
+CERTAIN = 30.0  # its tanh is 1 in any precision
 
 
 class MLP(eqx.Module):
@@ -33,7 +37,7 @@ class MLP(eqx.Module):
 
         second: how many coordinates the Laplacian in the last slot sums over; 0: there is none.
         """
-        layers = [(w, b) for w, b in zip(self.weights, self.biases)]
+        layers = list(zip(self.weights, self.biases))
         if jax.default_backend() == "cpu":
             return _points_last(layers, inputs, second)
         return jnp.moveaxis(_points_first(layers, jnp.moveaxis(inputs, -3, -1), second), -1, -3)
@@ -43,26 +47,12 @@ class MLP(eqx.Module):
 
         `dual` is the jet of the derivative of the inputs along that direction.
         """
-        value, tangents = inputs[..., 0, :], inputs[..., 1:, :]
-        slope, bends = dual[..., 0, :], dual[..., 1:, :]
-        space = slice(0, second)
-        for w, b in zip(self.weights[:-1], self.biases[:-1]):
-            value = jnp.tanh(_product(w, value) + b[..., None])
-            tangents = _through_tanh(value, _tangent_product(w, tangents), second, -2)
-            slope, bends = _product(w, slope), _tangent_product(w, bends)
-            # The jet of tanh' = 1 − h², and its product with that of the slope.
-            factor, changes = 1 - value * value, -2 * value[..., None, :] * tangents
-            if second:
-                changes = changes.at[..., -1, :].add(-2 * (tangents[..., space, :] ** 2).sum(-2))
-            mixed = changes * slope[..., None, :] + factor[..., None, :] * bends
-            if second:
-                mixed = mixed.at[..., -1, :].add(2 * (changes[..., space, :] * bends[..., space, :]).sum(-2))
-            slope, bends = factor * slope, mixed
-        w, b = self.weights[-1], self.biases[-1]
-        value = _product(w, value) + b[..., None]
-        out = jnp.concatenate([value[..., None, :], _tangent_product(w, tangents)], axis=-2)
-        return jnp.concatenate([out, jnp.concatenate(
-            [_product(w, slope)[..., None, :], _tangent_product(w, bends)], axis=-2)], axis=-3)
+        layers = list(zip(self.weights, self.biases))
+        if jax.default_backend() == "cpu":
+            return _dual_points_last(layers, inputs, dual, second)
+        both = jnp.concatenate([jnp.moveaxis(jet, -3, -1) for jet in (inputs, dual)], axis=-3)
+        out = jnp.moveaxis(_points_first(layers, both, second, dual=True), -1, -3)
+        return jnp.concatenate(jnp.split(out, 2, axis=-2), axis=-3)
 
 
 class Windowed(eqx.Module):
@@ -152,40 +142,76 @@ def _points_last(layers: list[tuple[Array, Array]], inputs: Array, second: int =
     return jnp.concatenate([value[..., None, :], _tangent_product(w, tangents)], axis=-2)
 
 
-def _points_first(layers: list[tuple[Array, Array]], inputs: Array, second: int = 0) -> Array:
-    """Layers on jets (1 + c, n, width), value and tangents in one product."""
-    *lead, c, n, width = inputs.shape
-    outputs = layers[-1][0].shape[-1]
-    jet = inputs.reshape(*lead, c * n, width)
-    if layers[0][0].ndim == 3:
-        layers = _padded(layers)
-        jet = jet if lead else jnp.broadcast_to(jet, (layers[0][0].shape[0], *jet.shape))
-    for k, (w, b) in enumerate(layers):
-        if w.shape[-2] <= NARROW:  # a narrow product fuses with what follows as a sum
-            z = jet[..., 0, None] * w[..., None, 0, :]
-            for i in range(1, w.shape[-2]):
-                z = z + jet[..., i, None] * w[..., None, i, :]
-        elif w.shape[-1] <= NARROW:  # and with what comes before
-            z = jnp.stack([(jet * w[..., None, :, o]).sum(-1) for o in range(w.shape[-1])], axis=-1)
-        else:
-            z = _rows_product(jet, w)
+def _dual_points_last(layers: list[tuple[Array, Array]], inputs: Array, dual: Array, second: int = 0) -> Array:
+    """The same with the jets (width, 1 + c, n) of derivatives along a direction, which come out after the others."""
+    value, tangents = inputs[..., 0, :], inputs[..., 1:, :]
+    slope, bends = dual[..., 0, :], dual[..., 1:, :]
+    space = slice(0, second)
+    for w, b in layers[:-1]:
+        value = jnp.tanh(_product(w, value) + b[..., None])
+        tangents = _through_tanh(value, _tangent_product(w, tangents), second, -2)
+        slope, bends = _product(w, slope), _tangent_product(w, bends)
+        # The jet of tanh' = 1 − h², and its product with that of the slope.
+        factor, changes = 1 - value * value, -2 * value[..., None, :] * tangents
+        if second:
+            changes = changes.at[..., -1, :].add(-2 * (tangents[..., space, :] ** 2).sum(-2))
+        mixed = changes * slope[..., None, :] + factor[..., None, :] * bends
+        if second:
+            mixed = mixed.at[..., -1, :].add(2 * (changes[..., space, :] * bends[..., space, :]).sum(-2))
+        slope, bends = factor * slope, mixed
+    w, b = layers[-1]
+    value = _product(w, value) + b[..., None]
+    out = jnp.concatenate([value[..., None, :], _tangent_product(w, tangents)], axis=-2)
+    return jnp.concatenate([out, jnp.concatenate(
+        [_product(w, slope)[..., None, :], _tangent_product(w, bends)], axis=-2)], axis=-3)
+
+
+def _points_first(layers: list[tuple[Array, Array]], inputs: Array, second: int = 0, dual: bool = False) -> Array:
+    """Layers on jets (1 + c, n, width), value and tangents in one product.
+
+    dual: the jets of derivatives along a direction follow, (2 (1 + c), n, width), and so they do in what comes out.
+    """
+    *lead, c, n, _ = inputs.shape
+    stack = layers[0][0].ndim == 3
+    biases: list[Array | None]
+    if stack or any(w.shape[-1] % EVEN for w, _ in layers[:-1]):
+        matrices, biases = _with_constant(layers), [None] * len(layers)
+        one = jnp.zeros((c, n, 1), inputs.dtype).at[0].set(1.0)
+        jet = jnp.concatenate([inputs, jnp.broadcast_to(one, (*lead, c, n, 1))], axis=-1)
+    else:
+        matrices, biases, jet = [w for w, _ in layers], [b for _, b in layers], inputs
+    if stack and not lead:
+        jet = jnp.broadcast_to(jet, (matrices[0].shape[0], *jet.shape))
+    for k, (w, b) in enumerate(zip(matrices, biases)):
+        rows = jet.reshape(*jet.shape[:-3], c * n, jet.shape[-1])
+        product = _into if w.shape[-2] <= NARROW else _out_of if w.shape[-1] <= NARROW else _rows_product
+        z = product(rows, w)
         z = z.reshape(*z.shape[:-2], c, n, w.shape[-1])
-        z = jnp.concatenate([z[..., :1, :, :] + b[..., None, None, :], z[..., 1:, :, :]], axis=-3)
-        if k < len(layers) - 1:
-            z = _tanh_jet(z, second)
-        jet = z.reshape(*z.shape[:-3], c * n, w.shape[-1])
-    return z[..., :outputs]
+        if b is not None:
+            z = jnp.concatenate([z[..., :1, :, :] + b, z[..., 1:, :, :]], axis=-3)
+        jet = (_tanh_dual if dual else _tanh_jet)(z, second) if k < len(matrices) - 1 else z
+    return jet
 
 
-def _padded(layers: list[tuple[Array, Array]]) -> list[tuple[Array, Array]]:
-    """The same stack with hidden widths that suit the memory of a GPU: what is added is and stays zero."""
-    found = []
-    extra = 0
+def _with_constant(layers: list[tuple[Array, Array]]) -> list[Array]:
+    """The same layers as matrices alone: a constant 1 among the inputs of each has the biases as its weights.
+
+    Hidden layers pass it on by a unit of their own, tanh(CERTAIN) = 1, whose derivatives vanish. So a gradient by the
+    biases comes with that by the weights, and is not a sum over all points by itself. More units, which are and stay
+    zero, make hidden widths that suit the memory of a GPU.
+    """
+    matrices = []
+    before = layers[0][0].shape[-2]  # the number of the constant among the inputs
     for k, (w, b) in enumerate(layers):
-        more = -w.shape[-1] % EVEN if k < len(layers) - 1 else 0
-        found.append((jnp.pad(w, ((0, 0), (0, extra), (0, more))), jnp.pad(b, ((0, 0), (0, more)))))
-        extra = more
-    return found
+        both = jnp.concatenate([w, b[..., None, :]], axis=-2)
+        lead, after = [(0, 0)] * (w.ndim - 2), w.shape[-1]
+        if k > 0:
+            both = jnp.pad(both, [*lead, (0, EVEN - before % EVEN - 1), (0, 0)])
+        if k < len(layers) - 1:
+            both = jnp.pad(both, [*lead, (0, 0), (0, EVEN - after % EVEN)]).at[..., before, after].set(CERTAIN)
+        matrices.append(both)
+        before = after
+    return matrices
 
 
 def _rows_product(jet: Array, w: Array) -> Array:
@@ -197,16 +223,67 @@ def _rows_product(jet: Array, w: Array) -> Array:
     if w.ndim == 2:
         return jnp.matmul(jet, w, precision="highest")
     k, rows, width = jet.shape
-    parts = next(p for p in (16, 8, 4, 2, 1) if rows % p == 0)
+    parts = next(p for p in (16, 8, 4, 2, 1) if rows % p == 0 and (rows >= p * FEW or p == 1))
     several = jnp.broadcast_to(w[:, None], (k, parts, *w.shape[1:]))
     return jnp.matmul(jet.reshape(k, parts, rows // parts, width), several, precision="highest").reshape(k, rows, -1)
+
+
+@jax.custom_vjp
+def _into(jet: Array, w: Array) -> Array:
+    """`_rows_product` for few inputs: a sum, which fuses with what follows."""
+    z = jet[..., 0, None] * w[..., None, 0, :]
+    for i in range(1, w.shape[-2]):
+        z = z + jet[..., i, None] * w[..., None, i, :]
+    return z
+
+
+@jax.custom_vjp
+def _out_of(jet: Array, w: Array) -> Array:
+    """`_rows_product` for few outputs: sums, which fuse with what comes before."""
+    return jnp.stack([(jet * w[..., None, :, o]).sum(-1) for o in range(w.shape[-1])], axis=-1)
+
+
+def _narrow_backward(factors: tuple[Array, Array], g: Array) -> tuple[Array, Array]:
+    """Here the gradient by the weights, a sum over all rows, is a product."""
+    jet, w = factors
+    back = (_into if g.shape[-1] <= NARROW else _out_of)(g, jnp.swapaxes(w, -1, -2))
+    return back, jnp.matmul(jnp.swapaxes(jet, -1, -2), g, precision="highest")
+
+
+for _product_of_few in (_into, _out_of):
+    _product_of_few.defvjp(lambda jet, w, f=_product_of_few: (f(jet, w), (jet, w)), _narrow_backward)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
 def _tanh_jet(z: Array, second: int) -> Array:
     """The jet (…, slots, n, width) of tanh z. Its gradient is written out, to be read and written once."""
-    value, tangents = jnp.tanh(z[..., :1, :, :]), z[..., 1:, :, :]
-    return jnp.concatenate([value, _through_tanh(value[..., 0, :, :], tangents, second, -3)], axis=-3)
+    value, space, rest, bend = _pieces(z, second, SEVERAL)
+    h = jnp.tanh(value)
+    s = 1 - h * h
+    out = [h, *[s * t for t in (*space, *rest)]]
+    if second:
+        out.append(s * (bend - 2 * h * _total([t * t for t in space])))
+    return jnp.concatenate(out, axis=-3)
+
+
+def _pieces(jet: Array, second: int, several: int) -> tuple[Array, list[Array], list[Array], Any]:
+    """The value of a jet (…, slots, n, width), the derivatives that a Laplacian sums over, the others, the Laplacian.
+
+    Up to so many slots come one by one, so that one thread of a GPU has them all; more come together.
+    """
+    slots = jet.shape[-3]
+    single = slots <= several
+    borders = list(range(1, slots)) if single else [1, *[1 + second, slots - 1] * (second > 0)]
+    value, *tangents = jnp.split(jet, borders, axis=-3)
+    if not second:
+        return value, [], tangents, None
+    space = second if single else 1
+    return value, tangents[:space], tangents[space:-1], tangents[-1]
+
+
+def _total(pieces: list[Array]) -> Array:
+    """The sum over all slots of all pieces, as one slot."""
+    return sum((piece.sum(-3, keepdims=True) for piece in pieces[1:]), pieces[0].sum(-3, keepdims=True))
 
 
 def _tanh_forward(z: Array, second: int) -> tuple[Array, Array]:
@@ -215,21 +292,55 @@ def _tanh_forward(z: Array, second: int) -> tuple[Array, Array]:
 
 def _tanh_backward(second: int, z: Array, g: Array) -> tuple[Array]:
     """With h = tanh z₀, s = 1 − h², Q = Σ z_k² over space: outputs h, s z_k, and s z_Δ − 2 h s Q for the Laplacian."""
-    h = jnp.tanh(z[..., :1, :, :])
+    (value, space, rest, bend), (g_value, g_space, g_rest, g_bend) = (_pieces(jet, second, SEVERAL) for jet in (z, g))
+    h = jnp.tanh(value)
     s = 1 - h * h
-    g_value, g_tangents = g[..., :1, :, :], g[..., 1:, :, :]
-    g_slope = (g_tangents * z[..., 1:, :, :]).sum(-3, keepdims=True)
+    g_slope = _total([a * b for a, b in zip((*g_space, *g_rest), (*space, *rest))])
     if not second:
-        return (jnp.concatenate([s * (g_value - 2 * h * g_slope), s * g_tangents], axis=-3),)
-    space, rest, g_bend = slice(1, 1 + second), slice(1 + second, None), g[..., -1:, :, :]
-    squares = (z[..., space, :, :] ** 2).sum(-3, keepdims=True)
-    g_slope = g_slope - 2 * h * squares * g_bend
+        return (jnp.concatenate([s * (g_value - 2 * h * g_slope), *[s * a for a in g_rest]], axis=-3),)
+    squares = _total([t * t for t in space])
+    g_slope = g_slope + g_bend * (bend - 2 * h * squares)
     return (jnp.concatenate([s * (g_value - 2 * s * squares * g_bend - 2 * h * g_slope),
-                             s * (g[..., space, :, :] - 4 * h * g_bend * z[..., space, :, :]),
-                             s * g[..., rest, :, :]], axis=-3),)
+                             *[s * (a - 4 * h * g_bend * t) for a, t in zip(g_space, space)],
+                             *[s * a for a in g_rest], s * g_bend], axis=-3),)
 
 
 _tanh_jet.defvjp(_tanh_forward, _tanh_backward)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _tanh_dual(z: Array, second: int) -> Array:
+    """The jet of tanh z, and that of its derivative (1 − tanh² z) ż along a direction, from the jets of z and ż."""
+    return _dual_of_tanh(z, second)
+
+
+def _dual_of_tanh(z: Array, second: int) -> Array:
+    plain, dual = (_pieces(half, second, half.shape[-3]) for half in jnp.split(z, 2, axis=-3))
+    value, space, rest, bend = plain
+    slope, slope_space, slope_rest, slope_bend = dual
+    h = jnp.tanh(value)
+    s, change = 1 - h * h, -2 * h  # tanh', and the factor of derivatives of tanh in those of tanh'
+    out = [h, *[s * t for t in (*space, *rest)]]
+    more = [s * slope, *[s * (change * t * slope + b) for t, b in zip((*space, *rest), (*slope_space, *slope_rest))]]
+    if second:
+        squares = _total([t * t for t in space])
+        bend = s * (bend + change * squares)
+        mixed = change * _total([t * b for t, b in zip(space, slope_space)])
+        out.append(bend)
+        more.append((change * bend - 2 * s * s * squares) * slope + s * (slope_bend + 2 * mixed))
+    return jnp.concatenate([*out, *more], axis=-3)
+
+
+def _tanh_dual_forward(z: Array, second: int) -> tuple[Array, Array]:
+    return _dual_of_tanh(z, second), z
+
+
+def _tanh_dual_backward(second: int, z: Array, g: Array) -> tuple[Array]:
+    """All that the gradient needs is found again from z: reading it would take longer."""
+    return jax.vjp(lambda z: _dual_of_tanh(z, second), z)[1](g)
+
+
+_tanh_dual.defvjp(_tanh_dual_forward, _tanh_dual_backward)
 
 
 def _through_tanh(value: Array, tangents: Array, second: int, axis: int) -> Array:

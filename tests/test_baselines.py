@@ -33,7 +33,7 @@ from hardpde import (
 from hardpde.evaluation.certificate import certify, random_models
 from hardpde.fields import Filled
 from hardpde.methods import fbpinn, pfnn2, pinn, pinn_la, pinn_la2, pinn_ntk, xpinn
-from hardpde.networks import _points_first, _points_last, _tanh_jet
+from hardpde.networks import _dual_points_last, _points_first, _points_last, _tanh_jet
 from hardpde.problem import without_gradients
 from hardpde.problems import heat_ball
 from hardpde.training import Training, fit, levenberg_marquardt
@@ -647,7 +647,7 @@ def test_an_energy_is_no_sum_of_squares():
 # ---------------------------------------------------------------- Networks with points first, as on a GPU
 
 
-WIDTHS = [3, 6, 2, 5, 2], [5, 7, 6]  # narrow ends and a narrow middle; none
+WIDTHS = [3, 6, 2, 5, 2], [5, 7, 6], [6, 8, 12, 2]  # narrow ends and a narrow middle; none; widths that need no more
 KINDS = {"one": (None, False), "a stack": (3, False), "a stack with inputs of its own": (3, True)}
 
 
@@ -677,10 +677,34 @@ def test_the_order_of_points_changes_nothing(second):
     assert all(close(a, b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True))
 
 
-@pytest.mark.parametrize("second", [0, 1, 2])
-def test_the_gradient_of_tanh_is_written_out(second):
-    """h, (1 − h²) z_k, and (1 − h²) z_Δ − 2 h (1 − h²) Σ z_k² for the Laplacian."""
-    z, probe = np.random.default_rng(0).normal(size=(2, 3, 5 if second else 4, 6, 7))
+@pytest.mark.parametrize("second, slots", [(0, 4), (2, 5), (6, 9)])
+def test_the_order_of_points_changes_nothing_for_derivatives_along_a_direction(second, slots):
+    random = np.random.default_rng(0)
+    for widths in WIDTHS:
+        layers = [(random.normal(size=(i, o)), random.normal(size=o)) for i, o in pairwise(widths)]
+        inputs = random.normal(size=(2, widths[0], slots, 6))
+        probe = random.normal(size=(2 * widths[-1], slots, 6))
+
+        def first(layers, inputs):
+            both = jnp.concatenate([jnp.moveaxis(jet, 0, -1) for jet in inputs])
+            out = _points_first(layers, both, second, dual=True)
+            return jnp.concatenate([jnp.moveaxis(half, -1, 0) for half in jnp.split(out, 2)])
+
+        def last(layers, inputs):
+            return _dual_points_last(layers, *inputs, second)
+
+        def through(f, *z):
+            return f(*z), jax.grad(lambda *z: (probe * f(*z)).sum(), (0, 1))(*z)  # noqa: B023
+
+        one, two = jax.jit(lambda *z: [through(f, *z) for f in (first, last)])(layers, inputs)
+        assert one[0].shape == probe.shape
+        assert all(close(a, b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True))
+
+
+@pytest.mark.parametrize("second, slots", [(0, 4), (1, 5), (2, 5), (0, 9), (6, 9), (7, 9)])
+def test_the_gradient_of_tanh_is_written_out(second, slots):
+    """h, (1 − h²) z_k, and (1 − h²) z_Δ − 2 h (1 − h²) Σ z_k² for the Laplacian; few slots and many."""
+    z, probe = np.random.default_rng(0).normal(size=(2, 3, slots, 6, 7))
 
     def written(z):
         h = jnp.tanh(z[:, 0])

@@ -8,8 +8,8 @@ import pytest
 ROOT = Path(__file__).parents[1] / "hardpde"
 MODULES = sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.py"))
 CORE = {"fields", "geometry", "conditions", "layout", "parameters", "reference", "files"}
-SOLVING = {"problem", "networks", "ansatz", "inputs", "sampling", "blocks", "penalties", "formulation", "energy",
-           "soft"}
+SOLVING = {"problem", "networks", "lists", "ansatz", "inputs", "sampling", "blocks", "penalties", "formulation",
+           "energy", "soft"}
 
 # room: the rooms it may import from, itself aside; a room is a folder or a module.
 MAY = {
@@ -18,14 +18,15 @@ MAY = {
     "conditions": {"fields"},
     "layout": {"conditions", "fields", "geometry", "parameters"},
     "problem": {"conditions", "fields", "geometry", "layout", "parameters", "reference"},
-    "ansatz": {"conditions", "fields", "geometry", "layout"},
+    "lists": {"networks"},
+    "ansatz": {"conditions", "fields", "geometry", "layout", "lists"},
     "blocks": {"geometry"},
     "inputs": {"geometry", "problem"},
     "sampling": {"geometry", "parameters", "problem"},
     "penalties": {"conditions", "geometry", "parameters", "problem", "sampling"},
     "soft": {"ansatz", "blocks", "fields", "formulation", "networks", "penalties", "problem", "sampling"},
     "energy": {"conditions", "geometry", "layout", "problem", "sampling"},
-    "formulation": {"ansatz", "geometry", "penalties", "problem"},
+    "formulation": {"ansatz", "geometry", "lists", "penalties", "problem"},
     "devices": {"ansatz", "formulation"},
     "methods": CORE | SOLVING,
     "training": {"files"},

@@ -1,6 +1,6 @@
 """The paper's method (Liu et al., NeurIPS 2022): a main network, one sub-network for each boundary."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -10,11 +10,25 @@ import numpy as np
 from jax import Array
 
 from hardpde.ansatz import Batch, Paper, Term, combine, jets, laplacian_over
-from hardpde.formulation import WHOLE, Formulation, Part, cast, default_chunks, places_of, plain_scale, rows_of
+from hardpde.formulation import (
+    WHOLE,
+    Formulation,
+    Part,
+    cast,
+    default_chunks,
+    join,
+    places_of,
+    plain_scale,
+    rows_of,
+    split,
+)
+from hardpde.lists import Listed, Plan, plan
 from hardpde.networks import MLP, mlp
 from hardpde.penalties import stated_penalties
 from hardpde.problem import Problem
 from hardpde.sampling import uniform
+
+SAMPLE = 4096  # points that show how far the parts of sub-networks reach
 
 
 class Hard(NamedTuple):
@@ -53,10 +67,7 @@ def _formulation(problem: Problem, main: Sequence[int], sub: Sequence[int], poin
     ansatz = Paper(problem, beta_s, beta_t, softmin_beta, basis)
     numbers, size = problem.schema.point, problem.schema.size
     scale = plain_scale(problem)
-    chunks = default_chunks(points, chunk, 256, devices)
-    points = max(1, round(points / chunks)) * chunks
     second = problem.schema.dim if problem.order == 2 else 0
-    penalties = stated_penalties(problem, points, chunks, default=1.0)
 
     def init(key: Array) -> list[MLP] | Hard:
         keys = jax.random.split(key, 1 + len(ansatz.subnetworks))
@@ -68,8 +79,10 @@ def _formulation(problem: Problem, main: Sequence[int], sub: Sequence[int], poin
     def state(model: list[MLP] | Hard, batch: Batch) -> Array:
         networks = model.networks if isinstance(model, Hard) else model
         over = laplacian_over(problem.schema, batch.offset)
+        used = [term.networks(network) if isinstance(term, Listed) else network
+                for network, term in zip(networks, batch.terms)]
         return combine(batch.offset, batch.terms,
-                       [network.jet(term.inputs, over) for network, term in zip(networks, batch.terms)], over)
+                       [network.jet(term.inputs, over) for network, term in zip(used, batch.terms)], over)
 
     def assemble(x: Array, differentiate: bool, betas: Array | None = None) -> Batch:
         def one(x):
@@ -80,9 +93,23 @@ def _formulation(problem: Problem, main: Sequence[int], sub: Sequence[int], poin
         terms = [Term(inputs, matrix), *[Term(inputs, group) for group in groups]]
         return Batch(x, c, tuple(terms), jax.vmap(scale, out_axes=1)(x))
 
+    chunks = default_chunks(points, chunk, 1024, devices)
+    plans = [] if own else _plans(problem, assemble, points // chunks, dtype)
+    if not any(plans):
+        chunks = default_chunks(points, chunk, 256, devices)
+    points = max(1, round(points / chunks)) * chunks
+    penalties = stated_penalties(problem, points, chunks, default=1.0)
+
+    def shortened(batch: Batch) -> Batch:
+        main, *subs = batch.terms
+        return batch._replace(terms=(main, *[term if plan is None else plan.listed(term.inputs, term.matrix)
+                                             for term, plan in zip(subs, plans)]))
+
     @jax.jit
     def _draw(key: Array, part: Part, betas: Array | None) -> Batch:
         inside = assemble(rows_of(part, uniform(problem, key, points), 0), True, betas)
+        if any(plans):
+            inside = join(jax.vmap(shortened)(split(inside, chunks // part.of)))
         edges = [places_of(part, penalty.draw(jax.random.fold_in(key, k + 1))) for k, penalty in enumerate(penalties)]
         penalised = tuple(assemble(x.reshape(-1, x.shape[-1]), True, betas)._replace(data=data) for x, data in edges)
         return cast(inside._replace(penalised=penalised), dtype)
@@ -100,3 +127,14 @@ def _formulation(problem: Problem, main: Sequence[int], sub: Sequence[int], poin
 
     return Formulation(problem, init, draw, draw, state, at, points, jnp.dtype(dtype), chunks, penalties,
                        devices=devices)
+
+
+def _plans(problem: Problem, assemble: Callable[[Array, bool], Batch], points: int, dtype: str) -> list[Plan | None]:
+    """Lists for each group of sub-networks, of the points where their parts are above rounding."""
+    keys = jax.random.split(jax.random.key(0), 1 + len(problem.domain.boundaries))
+    edges = problem.everywhen(jnp.concatenate([boundary.sample(key, SAMPLE // 4) for key, boundary
+                                               in zip(keys[1:], problem.domain.boundaries.values())]))
+    inside = uniform(problem, keys[0], SAMPLE)
+    groups = len(jax.eval_shape(lambda x: assemble(x, True), inside).terms) - 1
+    return [plan(lambda x, g=g: assemble(x, True).terms[1 + g].matrix, inside, edges, points, dtype)  # type: ignore[misc]
+            for g in range(groups)]
