@@ -10,6 +10,7 @@ import hardpde as hp
 from hardpde.ansatz import Batch, Term
 from hardpde.bench import Evaluation, compile_step, counts, evaluations, table, temporary_bytes, xla_counts
 from hardpde.cli import main
+from hardpde.lists import TILE
 from hardpde.networks import mlp
 from hardpde.problems import PROBLEMS
 from hardpde.solve import make_formulation, make_settings
@@ -40,8 +41,11 @@ def test_the_evaluations_of_the_papers_pack():
     formulation = make_formulation(problem, make_settings(problem, "hc", "paper", 0, {"points": 512}))
     batch = jax.eval_shape(lambda key: formulation.draw(key, None), jax.random.key(1))
     found = list(evaluations(jax.eval_shape(formulation.init, jax.random.key(0)), batch))
-    rows = 4 * 512  # value, ∂x, ∂y, ∂t
-    assert found == [Evaluation(1, (3, 50, 50, 50, 50, 3), rows), Evaluation(18, (3, 20, 20, 20, 3), rows)]
+    main, subs = found
+    assert main == Evaluation(1, (3, 50, 50, 50, 50, 3), 4 * 512)  # value, ∂x, ∂y, ∂t
+    # 18 sub-networks, of which each has a list of its points, in tiles
+    assert subs == Evaluation(subs.number, (3, 20, 20, 20, 3), 4 * TILE)
+    assert 18 < subs.number < 18 * 512 / TILE
 
 
 def test_the_exact_ansatz_is_counted_with_its_feet():

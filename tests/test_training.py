@@ -97,6 +97,25 @@ def test_a_block_is_compiled_once_however_many_there_are(formulation, caplog):
     assert 0 < compilations(1) == compilations(4)
 
 
+def test_what_later_stages_call_is_compiled_beside_the_first(formulation, caplog, monkeypatch):
+    """Then their calls compile nothing: the held-out loss, the loss with its gradient, and the block of each."""
+    module, calls = sys.modules["hardpde.training.fit"], []
+    beside = module._compile
+
+    def compilations():
+        caplog.clear()
+        with jax.log_compiles():  # of this thread
+            fit(formulation, [Stage("adam", adam(), 5, block=5), Stage("ssbroyden", ssbroyden(), 5, block=5),
+                              Stage("ssbroyden", ssbroyden(), 10, redraw=2, block=10)], jax.random.key(0))
+        return sum("Finished XLA compilation" in record.getMessage() for record in caplog.records)
+
+    monkeypatch.setattr(module, "_compile", lambda jobs: calls.append(jobs) or [])
+    compilations()  # what is compiled once in a process
+    one_by_one = compilations()
+    monkeypatch.setattr(module, "_compile", lambda jobs: [job for job in beside(jobs) if job.result()])
+    assert len(calls[-1]) == 4 and compilations() == one_by_one - 4
+
+
 @pytest.mark.parametrize("numbers", [(0, 0, 50), (10, -1, 50), (10, 0, 0)])
 def test_impossible_stages_are_refused(numbers):
     with pytest.raises(ValueError, match="steps and block must be positive"):

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -111,11 +112,13 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
         trainings = [Training(None, **known) for known in resumed["trainings"]]
         offset = max(training.seconds for training in trainings)
     saved = time.perf_counter()
+    # A block of each stage; the last of a stage may be shorter.
+    blocks = [cache(partial(_block, formulation, stage, many)) for stage in stages]
+    compiling: list[Future] = []
 
     for number in range(start_stage, len(stages)):
         stage = stages[number]
         stage_key = jax.vmap(jax.random.fold_in, (0, None))(stage_keys, number)
-        blocks = cache(partial(_block, formulation, stage, many))  # the last block of a stage may be shorter
         state = settle(jax.jit(lift(lambda model, stage=stage: lay_out(stage.optimiser.init(model))))(model))
         step, batch, good = 0, (), flat(model, weights)
         steps, endings, resting = np.zeros(many, int), [""] * many, np.zeros(many, bool)
@@ -126,6 +129,14 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
             (model, weights, state, batch, good), step = settle(tree), resumed["step"]
             ended, resumed = resumed["ended"], None
             steps, endings, resting = np.array(ended["steps"]), ended["why"], np.array(ended["resting"])
+        if number == start_stage and formulation.mesh is None and not stage.periods:
+            jobs = [(loss, (model, held_out))]
+            for later in range(number + 1, len(stages)):
+                jobs += _first_calls(stages[later], blocks[later], value_and_grad, lift,
+                                     (model, weights, batch, stage_key))
+            compiling = _compile(jobs)
+        if number > start_stage:
+            wait(compiling)
         while step < stage.steps and not all(endings):
             fresh = step == 0
             if not stage.periods and stage.redraw and step and step % stage.redraw == 0:
@@ -135,7 +146,7 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
                 state = looking_ahead(state, value_and_grad(model, weights, batch))
             length = min(stage.length, stage.steps - step)
             active = np.array([not why for why in endings]) & ~resting
-            model, weights, state, losses, visited, codes = blocks(length)(
+            model, weights, state, losses, visited, codes = blocks[number](length)(
                 model, weights, state, batch, jax.vmap(jax.random.fold_in, (0, None))(stage_key, step),
                 jnp.full(many, fresh), jnp.asarray(active))
             losses, codes = np.asarray(losses), np.asarray(codes)
@@ -186,6 +197,39 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
 def history_so_far(path: Path) -> list[dict]:
     """The records of the run of a checkpoint, of the first model; none where it does not exist yet."""
     return checkpoint.read_meta(path, ("trainings",))["trainings"][0]["history"] if path.exists() else []
+
+
+def _first_calls(stage: Stage, blocks: Callable, value_and_grad: Callable, lift: Callable, now: tuple) -> list[tuple]:
+    """What a stage will call first: functions, with arguments like those they will have."""
+    model, weights, batch, keys = now
+    place = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+    state = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=place, weak_type=a.weak_type),
+                         jax.eval_shape(lift(stage.optimiser.init), model))
+    calls = [(blocks(min(stage.length, stage.steps)),
+              (model, weights, state, () if stage.periods else batch, keys, *[jnp.ones(len(keys), bool)] * 2))]
+    if ahead(state) and not stage.periods:
+        calls.append((value_and_grad, (model, weights, batch)))
+    return calls
+
+
+def _compile(calls: list[tuple]) -> list[Future]:
+    """Compile functions for such arguments while others run; who calls them then finds that done.
+
+    What goes wrong here goes wrong again in the call, and is said there.
+    """
+    pool = ThreadPoolExecutor(len(calls))
+    found = [pool.submit(lambda f, a: f.lower(*a).compile(), function, jax.tree.map(_like, arguments))
+             for function, arguments in calls]
+    pool.shutdown(wait=False)
+    return found
+
+
+def _like(array: Any) -> jax.ShapeDtypeStruct:
+    """An array's type, and where it is if it is bound to that."""
+    if isinstance(array, jax.ShapeDtypeStruct):
+        return array
+    where = array.sharding if array.committed else None
+    return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=where, weak_type=getattr(array, "weak_type", False))
 
 
 def _alone(function: Callable) -> Callable:
