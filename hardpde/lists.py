@@ -119,7 +119,7 @@ class Plan:
         column = (np.arange(len(owners)) - first[owners])[:, None] * TILE + np.arange(TILE)
         order = jnp.argsort(-sizes, axis=1)
         point = order[owners[:, None], np.minimum(column, n - 1)]
-        rank = jnp.argsort(order, axis=1)
+        rank = jnp.zeros_like(order).at[np.arange(len(sizes))[:, None], order].set(np.arange(n), unique_indices=True)
         ends = TILE * np.bincount(owners, minlength=len(sizes))
         nowhere = owners.size * TILE
         slot = jnp.where(rank < ends[:, None], TILE * first[:, None] + rank, nowhere)
