@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from hardpde.compiling import briefly
 from hardpde.conditions import INITIAL, Condition
-from hardpde.geometry.stacking import briefly
 from hardpde.layout import stacked_rows
 from hardpde.problem import Problem
 from hardpde.sampling import uniform

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from hardpde.compiling import briefly
 from hardpde.conditions import INITIAL, Condition, Periodic
 from hardpde.fields import Filled, Schema, State, asks_for_laplacian, laplacian, make_schema
 from hardpde.geometry import Face, Piece, Shape, TimeSlice, check_shape, gap_matrix
-from hardpde.geometry.stacking import briefly
 from hardpde.layout import Layout, arrange, stacked_rows
 from hardpde.parameters import Parameter, Undeclared, append, column, declaring, middle, single
 from hardpde.reference import Reference

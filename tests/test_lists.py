@@ -13,6 +13,8 @@ from hardpde.networks import mlp
 from hardpde.problems.battery_pack import battery_pack
 from hardpde.problems.poisson import poisson
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 
 @pytest.fixture(scope="module")
 def pack():

@@ -7,17 +7,17 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "hardpde"
 MODULES = sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.py"))
-CORE = {"fields", "geometry", "conditions", "layout", "parameters", "reference", "files"}
+CORE = {"fields", "geometry", "conditions", "layout", "parameters", "reference", "files", "compiling"}
 SOLVING = {"problem", "networks", "lists", "ansatz", "inputs", "sampling", "blocks", "penalties", "formulation",
            "energy", "soft"}
 
 # room: the rooms it may import from, itself aside; a room is a folder or a module.
 MAY = {
-    "fields": set(), "networks": set(), "geometry": {"files"}, "files": set(), "parameters": {"geometry"},
-    "reference": {"files"},
+    "fields": set(), "networks": set(), "geometry": {"compiling", "files"}, "files": set(), "compiling": set(),
+    "parameters": {"geometry"}, "reference": {"files"},
     "conditions": {"fields"},
     "layout": {"conditions", "fields", "geometry", "parameters"},
-    "problem": {"conditions", "fields", "geometry", "layout", "parameters", "reference"},
+    "problem": {"compiling", "conditions", "fields", "geometry", "layout", "parameters", "reference"},
     "lists": {"networks"},
     "ansatz": {"conditions", "fields", "geometry", "layout", "lists"},
     "blocks": {"geometry"},
@@ -25,11 +25,11 @@ MAY = {
     "sampling": {"geometry", "parameters", "problem"},
     "penalties": {"conditions", "geometry", "parameters", "problem", "sampling"},
     "soft": {"ansatz", "blocks", "fields", "formulation", "networks", "penalties", "problem", "sampling"},
-    "energy": {"conditions", "geometry", "layout", "problem", "sampling"},
+    "energy": {"compiling", "conditions", "geometry", "layout", "problem", "sampling"},
     "formulation": {"ansatz", "geometry", "lists", "penalties", "problem"},
     "devices": {"ansatz", "formulation"},
     "methods": CORE | SOLVING,
-    "training": {"files"},
+    "training": {"compiling", "files"},
     "inference": {"geometry", "parameters", "problem"},
     "extension": {"files", "geometry", "networks", "training"},
     "problems": CORE | {"extension", "problem"},

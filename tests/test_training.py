@@ -100,7 +100,7 @@ def test_a_block_is_compiled_once_however_many_there_are(formulation, caplog):
 def test_what_later_stages_call_is_compiled_beside_the_first(formulation, caplog, monkeypatch):
     """Then their calls compile nothing: the held-out loss, the loss with its gradient, and the block of each."""
     module, calls = sys.modules["hardpde.training.fit"], []
-    beside = module._compile
+    beside = module.compile_beside
 
     def compilations():
         caplog.clear()
@@ -109,10 +109,10 @@ def test_what_later_stages_call_is_compiled_beside_the_first(formulation, caplog
                               Stage("ssbroyden", ssbroyden(), 10, redraw=2, block=10)], jax.random.key(0))
         return sum("Finished XLA compilation" in record.getMessage() for record in caplog.records)
 
-    monkeypatch.setattr(module, "_compile", lambda jobs: calls.append(jobs) or [])
+    monkeypatch.setattr(module, "compile_beside", lambda jobs: calls.append(jobs) or [])
     compilations()  # what is compiled once in a process
     one_by_one = compilations()
-    monkeypatch.setattr(module, "_compile", lambda jobs: [job for job in beside(jobs) if job.result()])
+    monkeypatch.setattr(module, "compile_beside", lambda jobs: [job for job in beside(jobs) if job.result()])
     assert len(calls[-1]) == 4 and compilations() == one_by_one - 4
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from hardpde.compiling import briefly
 
 if TYPE_CHECKING:
     from .base import Kind, Piece
@@ -30,19 +31,6 @@ def safe_norm(v: jax.Array) -> jax.Array:
 def clamp(x: jax.Array, lo: Any, hi: Any) -> jax.Array:
     """x limited to [lo, hi]; at the limits the derivative is the one from within (1), not an average."""
     return jnp.where(x < lo, lo, jnp.where(x > hi, hi, x))
-
-
-@contextmanager
-def briefly() -> Iterator[None]:
-    """For many small computations that run once or seldom: on the CPU, compiled soon rather than well."""
-    option = "jax_disable_most_optimizations"
-    before = jax.config.read(option)
-    jax.config.update(option, True)
-    try:
-        with jax.default_device(jax.local_devices(backend="cpu")[0]):
-            yield
-    finally:
-        jax.config.update(option, before)
 
 
 def concrete(function: Callable, *args: Any) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.ansatz import Batch, Exact, Term, combine, jets, laplacian_over
+from hardpde.compiling import briefly
 from hardpde.formulation import (
     WHOLE,
     Formulation,
@@ -23,7 +24,6 @@ from hardpde.formulation import (
     residual_scale,
     rows_of,
 )
-from hardpde.geometry.stacking import briefly
 from hardpde.inputs import standard_inputs
 from hardpde.networks import MLP, mlp
 from hardpde.penalties import Penalty, stated_penalties

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 
+from hardpde.compiling import compile_beside
 from hardpde.training import checkpoint, sharding
 from hardpde.training.optimisers import STALLED, ahead, describe_status, looking_ahead, status
 
@@ -134,7 +135,7 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
             for later in range(number + 1, len(stages)):
                 jobs += _first_calls(stages[later], blocks[later], value_and_grad, lift,
                                      (model, weights, batch, stage_key))
-            compiling = _compile(jobs)
+            compiling = compile_beside(jobs)
         if number > start_stage:
             wait(compiling)
         while step < stage.steps and not all(endings):
@@ -210,26 +211,6 @@ def _first_calls(stage: Stage, blocks: Callable, value_and_grad: Callable, lift:
     if ahead(state) and not stage.periods:
         calls.append((value_and_grad, (model, weights, batch)))
     return calls
-
-
-def _compile(calls: list[tuple]) -> list[Future]:
-    """Compile functions for such arguments while others run; who calls them then finds that done.
-
-    What goes wrong here goes wrong again in the call, and is said there.
-    """
-    pool = ThreadPoolExecutor(len(calls))
-    found = [pool.submit(lambda f, a: f.lower(*a).compile(), function, jax.tree.map(_like, arguments))
-             for function, arguments in calls]
-    pool.shutdown(wait=False)
-    return found
-
-
-def _like(array: Any) -> jax.ShapeDtypeStruct:
-    """An array's type, and where it is if it is bound to that."""
-    if isinstance(array, jax.ShapeDtypeStruct):
-        return array
-    where = array.sharding if array.committed else None
-    return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=where, weak_type=getattr(array, "weak_type", False))
 
 
 def _alone(function: Callable) -> Callable:

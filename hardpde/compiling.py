@@ -1,0 +1,67 @@
+"""How functions are compiled: soon, where they run once, and beside other work, where they are needed later."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+
+_OPTION = "jax_disable_most_optimizations"  # one for all threads
+_turn = threading.Lock()
+_brief: list[bool] = []  # what the option was, for everyone who compiles soon
+_beside: list[Any] = []  # what is being compiled with all care in other threads
+
+
+@contextmanager
+def briefly() -> Iterator[None]:
+    """For many small computations that run once or seldom: on the CPU, compiled soon rather than well.
+
+    While others compile beside, with all care, they are compiled well too.
+    """
+    with _turn:
+        alone = not _beside
+        if alone:
+            _brief.append(jax.config.read(_OPTION))
+            jax.config.update(_OPTION, True)
+    try:
+        with jax.default_device(jax.local_devices(backend="cpu")[0]):
+            yield
+    finally:
+        if alone:
+            with _turn:
+                jax.config.update(_OPTION, _brief.pop())
+
+
+def compile_beside(calls: list[tuple[Any, tuple]]) -> list[Future]:
+    """Compile functions for arguments like these, in threads of their own; who calls them later finds that done.
+
+    What goes wrong here goes wrong again in the call, and is said there. Nothing is compiled where things are to
+    be compiled soon rather than well.
+    """
+    calls = [(function, jax.tree.map(_like, arguments)) for function, arguments in calls]
+    with _turn:
+        if _brief:
+            return []
+        _beside.extend(calls)
+
+    def one(function: Any, arguments: tuple) -> Any:
+        try:
+            return function.lower(*arguments).compile()
+        finally:
+            with _turn:
+                _beside.pop()
+
+    pool = ThreadPoolExecutor(max(1, len(calls)))
+    found = [pool.submit(one, *call) for call in calls]
+    pool.shutdown(wait=False)
+    return found
+
+
+def _like(array: Any) -> jax.ShapeDtypeStruct:
+    """An array's type, and where it is if it is bound to that."""
+    if isinstance(array, jax.ShapeDtypeStruct):
+        return array
+    where = array.sharding if array.committed else None
+    return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=where, weak_type=getattr(array, "weak_type", False))

@@ -1,0 +1,86 @@
+"""Compiling: soon where things run once, with all care beside other work, and never one by mistake for the other."""
+
+import threading
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from hardpde.compiling import briefly, compile_beside
+
+OPTION = "jax_disable_most_optimizations"
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["well", "soon"])
+def before(request):
+    """What the option is outside; all of this leaves it as it was."""
+    outside = jax.config.read(OPTION)
+    jax.config.update(OPTION, request.param)
+    yield request.param
+    assert jax.config.read(OPTION) == request.param
+    jax.config.update(OPTION, outside)
+
+
+def test_briefly_and_again(before):
+    with briefly():
+        with briefly():
+            assert jax.config.read(OPTION)
+        assert jax.config.read(OPTION)
+    assert jax.config.read(OPTION) == before
+
+
+def test_threads_that_compile_briefly_and_leave_in_any_order(before):
+    inside, leave = threading.Event(), threading.Event()
+
+    def other():
+        with briefly():
+            inside.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=other)
+    with briefly():
+        thread.start()
+        assert inside.wait(10)
+    assert jax.config.read(OPTION)  # the other is still there
+    leave.set()
+    thread.join()
+    assert jax.config.read(OPTION) == before
+
+
+def test_nothing_is_turned_off_while_others_compile(before):
+    started, go = threading.Event(), threading.Event()
+
+    @jax.jit
+    def slow(x):
+        started.set()
+        assert go.wait(10)
+        return x + 1
+
+    (job,) = compile_beside([(slow, (jnp.ones(3),))])
+    assert started.wait(10)
+    with briefly():
+        assert jax.config.read(OPTION) == before
+        go.set()
+        job.result()
+    started.clear()
+    assert slow(jnp.ones(3)).sum() == 6 and not started.is_set()  # it is traced and compiled already
+    with briefly():
+        assert jax.config.read(OPTION)
+
+
+def test_nothing_is_compiled_beside_where_all_is_brief():
+    with briefly():
+        assert compile_beside([(jax.jit(lambda x: x), (jnp.ones(()),))]) == []
+
+
+def test_a_fault_is_left_to_the_call():
+    @jax.jit
+    def wrong(x):
+        return x @ jnp.ones(5)
+
+    (job,) = compile_beside([(wrong, (jnp.ones(3),))])
+    assert isinstance(job.exception(), TypeError)
+    with briefly():  # and nobody waits for it
+        assert jax.config.read(OPTION)
+    with pytest.raises(TypeError):
+        wrong(jnp.ones(3))
