@@ -19,6 +19,7 @@ from hardpde.problem import Problem
 
 Model = Any  # a pytree of arrays
 FEWEST, MOST = 64, 8192  # points that are evaluated at once
+WASTE = 16  # times as many as needed may be, rather than compile again
 
 
 # weights (1 + p,) of the terms of the loss, their gradients by term (equations first), model, batch → new weights
@@ -253,25 +254,36 @@ class Formulation:
     def _value(self):
         return jax.jit(lambda model, batch: self.state(model, batch)[:, 0].T)
 
+    @cached_property
+    def _sizes(self) -> dict[bool, set[int]]:
+        return {False: set(), True: set()}
+
     def jet(self, model: Model, x: np.ndarray) -> np.ndarray:
         """The state and its derivatives (n, m, slots) at points (n, c), in double precision."""
-        model = jax.tree.map(lambda a: a.astype(jnp.float64), model)
-        return np.asarray(self._jet(model, self.at(np.asarray(x, float), True)))
+        return self._in_blocks(self._jet, model, x, derivatives=True)
 
     def predict(self, model: Model, x: np.ndarray) -> np.ndarray:
-        """The state (n, m) at points (n, c), in double precision.
+        """The state (n, m) at points (n, c), in double precision."""
+        return self._in_blocks(self._value, model, x, derivatives=False)
 
-        Points are taken in blocks of a few sizes, so that few compilations serve any number of points.
+    def _in_blocks(self, function: Callable, model: Model, x: np.ndarray, derivatives: bool) -> np.ndarray:
+        """Points are taken in blocks of a few sizes, so that few compilations serve any number of points.
+
+        A size that was compiled before and is not much too large serves again: compiling takes seconds.
         """
         model = jax.tree.map(lambda a: a.astype(jnp.float64), model)
         x = np.asarray(x, float)
-        block = min(max(1 << (len(x) - 1).bit_length(), FEWEST), MOST)
+        least = min(max(1 << (max(len(x), 1) - 1).bit_length(), FEWEST), MOST)
+        known = self._sizes[derivatives]
+        block = min((size for size in known if least <= size <= WASTE * least), default=least)
+        known.add(block)
         parts = []
-        for start in range(0, len(x), block):
+        for start in range(0, max(len(x), 1), block):
             part = x[start : start + block]
-            padded = np.concatenate([part, np.repeat(part[-1:], block - len(part), 0)])
-            parts.append(np.asarray(self._value(model, self.at(padded, False)))[: len(part)])
-        return np.concatenate(parts) if parts else np.zeros((0, self.problem.schema.size))
+            filling = part[-1:] if len(part) else np.zeros((1, x.shape[1]))
+            padded = np.concatenate([part, np.repeat(filling, block - len(part), 0)])
+            parts.append(np.asarray(function(model, self.at(padded, derivatives)))[: len(part)])
+        return np.concatenate(parts)
 
 
 def split(batch: Batch, parts: int) -> Batch:

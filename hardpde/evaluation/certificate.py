@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hardpde.conditions import INITIAL
+from hardpde.conditions import INITIAL, Condition
 from hardpde.evaluation.outlines import runs
 from hardpde.geometry import touching_points
+from hardpde.geometry.stacking import concrete
 from hardpde.networks import randomise
 from hardpde.parameters import append
 from hardpde.problem import Period, Problem
@@ -42,9 +43,13 @@ def _places(problem: Problem, points: int) -> list[tuple[np.ndarray, np.ndarray,
     found = []
     for condition in problem.pointwise:
         x, n = _points(problem, condition.on, points)
-        a, g = jax.jit(jax.vmap(partial(condition.matrix, problem.schema, gradients=_steep(problem))))(x, n)
-        found.append((x, n, np.asarray(a), np.asarray(g)))
+        found.append((x, n, *_rows(problem, condition, x, n)))
     return found
+
+
+def _rows(problem: Problem, condition: Condition, x: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A and g of a condition at points with normals."""
+    return concrete(jax.jit(jax.vmap(partial(condition.matrix, problem.schema, gradients=_steep(problem)))), x, n)
 
 
 def _steep(problem: Problem) -> bool:
@@ -61,12 +66,15 @@ def profiles(formulation, model, points: int = 300, times: int = 5) -> list[dict
     """
     problem: Problem = formulation.problem
     found: list[dict[str, Any]] = []
-    for condition in problem.pointwise:
-        along, at, x, n, breaks = _course(problem, condition.on, points, times)
-        flat, normals = x.reshape(-1, x.shape[-1]), np.tile(n, (len(x), 1))
-        a, g = jax.jit(jax.vmap(partial(condition.matrix, problem.schema, gradients=_steep(problem))))(flat, normals)
-        q = _traces(formulation, model, flat, [(flat, normals)])
-        off = np.abs(np.einsum("nrm,nm->nr", np.asarray(a), q) - np.asarray(g)).max(axis=1, initial=0.0)
+    courses = [_course(problem, condition.on, points, times) for condition in problem.pointwise]
+    samples = [(x.reshape(-1, x.shape[-1]), np.tile(n, (len(x), 1))) for _, _, x, n, _ in courses]
+    if samples:  # one evaluation for all conditions
+        states = np.split(_traces(formulation, model, np.concatenate([x for x, _ in samples]), samples),
+                          np.cumsum([len(x) for x, _ in samples])[:-1])
+    for k, condition in enumerate(problem.pointwise):
+        along, at, x, _, breaks = courses[k]
+        a, g = _rows(problem, condition, *samples[k])
+        off = np.abs(np.einsum("nrm,nm->nr", a, states[k]) - g).max(axis=1, initial=0.0)
         found.append(_profile(condition.name, condition.on, along, at, off.reshape(x.shape[:2]), x, breaks, problem))
     for period in problem.periods:
         pairs = _pairs(problem, period, points)
@@ -168,6 +176,7 @@ def violation(rows: list[dict]) -> float:
     return max((row["violation"] for row in rows), default=0.0)
 
 
+@lru_cache(maxsize=16)
 def boundary_points(problem: Problem, name: str, points: int) -> tuple[np.ndarray, np.ndarray]:
     """Points of a boundary in space, corners included, and the outward normals of the pieces they belong to."""
     boundary = problem.domain.boundaries[name]
@@ -177,9 +186,9 @@ def boundary_points(problem: Problem, name: str, points: int) -> tuple[np.ndarra
         x = boundary.sample(key, points)
         return x, jax.vmap(boundary.normal)(x)
 
-    x, n = sample(jax.random.key(12))
+    x, n = concrete(sample, jax.random.key(12))
     layout = problem.stated.layout
-    corners, normals = [np.asarray(x)], [np.asarray(n)]
+    corners, normals = [x], [n]
     for i, j in zip(*np.nonzero(layout.touching)):
         if layout.pieces[i].name == name:
             c = touching_points(layout.pieces[i], layout.pieces[j], problem.domain)

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -159,6 +159,18 @@ def nodes(problem: Problem, reference: Reference | None, points: int = 4000) -> 
     return Reference(x, known(problem, x, times), times, cells)
 
 
+class Seen(NamedTuple):
+    """A solution at nodes, with what is known there."""
+
+    grid: Reference
+    values: dict[str, np.ndarray]
+
+
+def look(solution, grid: Reference) -> Seen:
+    """All fields of a solution at the nodes of a grid."""
+    return Seen(grid, predict_on(solution, grid.x, grid.times))
+
+
 def typical(problem: Problem) -> Problem:
     """The problem, or of a family the one in the middle of its ranges."""
     return problem.at(**middle(problem.parameters)) if problem.parameters else problem
@@ -182,10 +194,11 @@ def known(problem: Problem, x: np.ndarray, times: np.ndarray | None) -> dict[str
     return problem.masked({name: np.stack([np.asarray(s[name]) for s in slices]) for name in slices[0]}, x)
 
 
-def pictures(solution, reference: Reference | None) -> tuple[dict[str, Drawn], dict[str, Any]]:
+def pictures(solution, reference: Reference | None,
+             seen: Seen | None = None) -> tuple[dict[str, Drawn], dict[str, Any]]:
     """What the report's slider moves, {field: what a picture needs}, and figures {name: figure} to save."""
     figures = {"history": plots.history_plot(columns(solution.training.history))}
-    drawn = components(solution, reference)
+    drawn = components(solution, reference, seen)
     x, cells, *_ = next(iter(drawn.values()))
     window = plots.hole_window(x, cells)
     for label, data in drawn.items():
@@ -193,21 +206,24 @@ def pictures(solution, reference: Reference | None) -> tuple[dict[str, Drawn], d
         if window is not None:
             figures[f"{label}, close-up"] = plots.field_grid(*data, label, window=window)
     if solution.problem.schema.dim > 3 and reference is not None:
-        for label, (_, _, times, values, truth) in _components(solution, reference).items():
+        for label, (_, _, times, values, truth) in _components(solution, seen or look(solution, reference)).items():
             if truth is not None:
                 figures[f"{label}{AGREEMENT}"] = plots.agreement_plot(times, values, truth, label)
     figures["domain"] = draw_domain(solution.problem)
     return drawn, figures
 
 
-def components(solution, reference: Reference | None) -> dict[str, Drawn]:
+def components(solution, reference: Reference | None, seen: Seen | None = None) -> dict[str, Drawn]:
     """What there is to draw, by label: every component of every field that is not a gradient.
 
-    In more than three dimensions it is drawn in a plane through the centre of the domain.
+    In more than three dimensions it is drawn in a plane through the centre of the domain. seen: the solution at
+    `nodes`, where it is known already.
     """
     problem = solution.problem
     grid = plane(problem) if problem.schema.dim > 3 else None
-    return _components(solution, grid or nodes(problem, reference))
+    if grid is not None:
+        seen = look(solution, grid)
+    return _components(solution, seen or look(solution, nodes(problem, reference)))
 
 
 def plane(problem: Problem, points: int = 81) -> Reference | None:
@@ -240,8 +256,8 @@ def plane(problem: Problem, points: int = 81) -> Reference | None:
     return Reference(lifted(flat), known(problem, lifted(flat), times), times, cells)
 
 
-def _components(solution, grid: Reference) -> dict[str, Drawn]:
-    predicted = predict_on(solution, grid.x, grid.times)
+def _components(solution, seen: Seen) -> dict[str, Drawn]:
+    grid, predicted = seen
     gradients = dict(solution.problem.schema.gradients)
     found: dict[str, Drawn] = {}
     for name, shape in solution.problem.schema.fields:
@@ -312,7 +328,8 @@ def finish(solution, folder: Path, provenance: dict) -> dict[str, Any]:
     """Measure a solution and write everything about it into its run folder; returns the figures of merit."""
     problem = solution.problem
     reference = make_reference(problem)
-    found = measure(solution, reference)
+    seen = look(solution, nodes(problem, reference))
+    found = compare(problem, seen.values, reference) if seen.grid is reference else measure(solution, reference)
     certificate = certify(solution.formulation, [solution.training.model])
     settings, training = solution.settings, solution.training
     first = next(iter(found.values()), {})
@@ -332,14 +349,15 @@ def finish(solution, folder: Path, provenance: dict) -> dict[str, Any]:
     write_history(folder / "history.csv", training.history)
     write_json(folder / "metrics.json", {**result, **provenance})
     if problem.schema.dim <= 3:
-        export(solution, folder / "solution", reference)
-    show(solution, folder, result, certificate, reference, provenance)
+        export(solution, folder / "solution", reference, seen)
+    show(solution, folder, result, certificate, reference, provenance, seen)
     return result
 
 
-def show(solution, folder: Path, result: dict, certificate: list, reference, provenance: dict) -> None:
+def show(solution, folder: Path, result: dict, certificate: list, reference, provenance: dict,
+         seen: Seen | None = None) -> None:
     """Pictures and the report."""
-    drawn, figures = pictures(solution, reference)
+    drawn, figures = pictures(solution, reference, seen)
     (folder / "figures").mkdir(exist_ok=True)
     for name, figure in figures.items():
         with replacing(folder / "figures" / f"{_safe(name)}.png") as temporary:
@@ -365,12 +383,11 @@ def _said(settings: dict, provenance: dict) -> dict[str, Any]:
     return {key: value for key, value in known.items() if value}
 
 
-def export(solution, stem: Path, reference: Reference | None) -> Path:
+def export(solution, stem: Path, reference: Reference | None, seen: Seen | None = None) -> Path:
     """VTU files of all fields (and the reference's), with a collection over time; returns the file to open."""
-    grid = nodes(solution.problem, reference)
-    if grid.x.shape[1] > 3:
-        raise ValueError(f"VTU files hold at most three dimensions; the problem has {grid.x.shape[1]}")
-    predicted = predict_on(solution, grid.x, grid.times)
+    if (dim := solution.problem.schema.dim) > 3:
+        raise ValueError(f"VTU files hold at most three dimensions; the problem has {dim}")
+    grid, predicted = seen or look(solution, nodes(solution.problem, reference))
     data = {name: _flat(values, grid.times is not None) for name, values in predicted.items()}
     data |= {f"{name}_reference": _flat(np.asarray(values, float), grid.times is not None)
              for name, values in grid.values.items()}
