@@ -137,6 +137,8 @@ def _join(arguments: argparse.Namespace) -> None:
 
 def _solve(arguments: argparse.Namespace) -> dict:
     _join(arguments)
+    if arguments.out:  # to state a problem may take a while
+        in_first_process(check_folder, Path(arguments.out), arguments.force)
     problem, source = _problem(arguments)
     if arguments.tensorboard:
         check_tensorboard()

@@ -218,6 +218,15 @@ def test_reference_of_a_known_solution(capsys, user, elsewhere):
     assert (elsewhere / "disc-reference.npz").stat().st_mtime_ns == before
 
 
+def test_a_folder_in_the_way_is_said_before_the_problem_is_stated(capsys, solved, elsewhere):
+    stated = elsewhere / "stated.py"
+    stated.write_text("from pathlib import Path\nPath('looked').touch()\n")
+    refused(call(capsys, "solve", stated, "--out", solved[0]), "exists; choose another folder")
+    assert not (elsewhere / "looked").exists()
+    refused(call(capsys, "solve", stated, "--out", elsewhere / "free"), "stated.py")
+    assert (elsewhere / "looked").exists() and not (elsewhere / "free").exists()
+
+
 def test_force_clears_a_run_and_nothing_else(solved, elsewhere):
     run = elsewhere / "copy"
     shutil.copytree(solved[0], run)
