@@ -130,7 +130,8 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
             (model, weights, state, batch, good), step = settle(tree), resumed["step"]
             ended, resumed = resumed["ended"], None
             steps, endings, resting = np.array(ended["steps"]), ended["why"], np.array(ended["resting"])
-        if number == start_stage and formulation.mesh is None and not stage.periods:
+        # On a GPU kernels are chosen by timing them, which a training beside that would disturb.
+        if number == start_stage and jax.default_backend() == "cpu" and formulation.mesh is None and not stage.periods:
             jobs = [(loss, (model, held_out))]
             for later in range(number + 1, len(stages)):
                 jobs += _first_calls(stages[later], blocks[later], value_and_grad, lift,
