@@ -85,11 +85,13 @@ def comparisons() -> list[str]:
 
 
 def steps() -> list[str]:
-    """One measurement of each method on each machine; step-X.json goes before step-X-first.json."""
+    """One measurement of each method on each machine: `hardpde bench` goes before benchmarks/step.py, and step-X.json
+    before step-X-first.json."""
     rows, seen = [], set()
-    for path in sorted(RESULTS.glob("step-*.json"), key=lambda path: path.stem):
+    for path in (*sorted(RESULTS.glob("bench-battery-pack-*.json")), *sorted(RESULTS.glob("step-*.json"),
+                                                                             key=lambda path: path.stem)):
         data = json.loads(path.read_text())
-        for step in data["steps"]:
+        for step in data.get("steps", [data]):
             if (step["method"], data["device"]) in seen:
                 continue
             seen.add((step["method"], data["device"]))
