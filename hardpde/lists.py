@@ -140,8 +140,6 @@ def plan(matrices: Callable[[Array], Array], inside: Array, edges: Array, points
 
     matrices(x): (k, m, o, slots, n). edges: points of all boundaries, where many networks may count at once.
     """
-    if TILE > WORTH * points:
-        return None
 
     @jax.jit
     def sizes(x: Array) -> Array:

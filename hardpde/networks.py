@@ -281,9 +281,9 @@ def _pieces(jet: Array, second: int, several: int) -> tuple[Array, list[Array], 
     return value, tangents[:space], tangents[space:-1], tangents[-1]
 
 
-def _total(pieces: list[Array]) -> Array:
-    """The sum over all slots of all pieces, as one slot."""
-    return sum((piece.sum(-3, keepdims=True) for piece in pieces[1:]), pieces[0].sum(-3, keepdims=True))
+def _total(pieces: list[Array]) -> Any:
+    """The sum over all slots of all pieces, as one slot; 0 if there are none."""
+    return sum(piece.sum(-3, keepdims=True) for piece in pieces)
 
 
 def _tanh_forward(z: Array, second: int) -> tuple[Array, Array]:

@@ -651,14 +651,14 @@ WIDTHS = [3, 6, 2, 5, 2], [5, 7, 6], [6, 8, 12, 2]  # narrow ends and a narrow m
 KINDS = {"one": (None, False), "a stack": (3, False), "a stack with inputs of its own": (3, True)}
 
 
-@pytest.mark.parametrize("second", [0, 2])
-def test_the_order_of_points_changes_nothing(second):
+@pytest.mark.parametrize("second, slots", [(0, 1), (0, 4), (2, 5)])
+def test_the_order_of_points_changes_nothing(second, slots):
     """Of value and gradients, by weights and by inputs, whether a stack fills up its widths or not."""
     random = np.random.default_rng(0)
     cases = []
     for widths in WIDTHS:
         for stack, own in KINDS.values():
-            lead, slots = [stack] * (stack is not None), 4 + bool(second)
+            lead = [stack] * (stack is not None)
             layers = [(random.normal(size=(*lead, i, o)), random.normal(size=(*lead, o))) for i, o in pairwise(widths)]
             inputs = random.normal(size=(*[stack] * own, widths[0], slots, 6))
             cases.append((layers, inputs, random.normal(size=(*lead, widths[-1], slots, 6))))
@@ -677,7 +677,7 @@ def test_the_order_of_points_changes_nothing(second):
     assert all(close(a, b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True))
 
 
-@pytest.mark.parametrize("second, slots", [(0, 4), (2, 5), (6, 9)])
+@pytest.mark.parametrize("second, slots", [(0, 1), (0, 4), (2, 5), (6, 9)])
 def test_the_order_of_points_changes_nothing_for_derivatives_along_a_direction(second, slots):
     random = np.random.default_rng(0)
     for widths in WIDTHS:
@@ -701,9 +701,9 @@ def test_the_order_of_points_changes_nothing_for_derivatives_along_a_direction(s
         assert all(close(a, b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True))
 
 
-@pytest.mark.parametrize("second, slots", [(0, 4), (1, 5), (2, 5), (0, 9), (6, 9), (7, 9)])
+@pytest.mark.parametrize("second, slots", [(0, 1), (0, 4), (1, 5), (2, 5), (0, 9), (6, 9), (7, 9)])
 def test_the_gradient_of_tanh_is_written_out(second, slots):
-    """h, (1 − h²) z_k, and (1 − h²) z_Δ − 2 h (1 − h²) Σ z_k² for the Laplacian; few slots and many."""
+    """h, (1 − h²) z_k, and (1 − h²) z_Δ − 2 h (1 − h²) Σ z_k² for the Laplacian; one slot, a few and many."""
     z, probe = np.random.default_rng(0).normal(size=(2, 3, slots, 6, 7))
 
     def written(z):

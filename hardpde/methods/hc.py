@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.ansatz import Batch, Paper, Term, combine, jets, laplacian_over
+from hardpde.compiling import briefly
 from hardpde.formulation import (
     WHOLE,
     Formulation,
@@ -22,7 +23,7 @@ from hardpde.formulation import (
     rows_of,
     split,
 )
-from hardpde.lists import Listed, Plan, plan
+from hardpde.lists import TILE, WORTH, Listed, Plan, plan
 from hardpde.networks import MLP, mlp
 from hardpde.penalties import stated_penalties
 from hardpde.problem import Problem
@@ -131,10 +132,13 @@ def _formulation(problem: Problem, main: Sequence[int], sub: Sequence[int], poin
 
 def _plans(problem: Problem, assemble: Callable[[Array, bool], Batch], points: int, dtype: str) -> list[Plan | None]:
     """Lists for each group of sub-networks, of the points where their parts are above rounding."""
+    if TILE > WORTH * points:  # a tile each would be too much
+        return []
     keys = jax.random.split(jax.random.key(0), 1 + len(problem.domain.boundaries))
-    edges = problem.everywhen(jnp.concatenate([boundary.sample(key, SAMPLE // 4) for key, boundary
-                                               in zip(keys[1:], problem.domain.boundaries.values())]))
-    inside = uniform(problem, keys[0], SAMPLE)
-    groups = len(jax.eval_shape(lambda x: assemble(x, True), inside).terms) - 1
-    return [plan(lambda x, g=g: assemble(x, True).terms[1 + g].matrix, inside, edges, points, dtype)  # type: ignore[misc]
-            for g in range(groups)]
+    with briefly():
+        edges = problem.everywhen(jnp.concatenate([boundary.sample(key, SAMPLE // 4) for key, boundary
+                                                   in zip(keys[1:], problem.domain.boundaries.values())]))
+        inside = uniform(problem, keys[0], SAMPLE)
+        groups = len(jax.eval_shape(lambda x: assemble(x, True), inside).terms) - 1
+        return [plan(lambda x, g=g: assemble(x, True).terms[1 + g].matrix, inside, edges, points, dtype)  # type: ignore[misc]
+                for g in range(groups)]
