@@ -45,6 +45,7 @@ def hc(problem: Problem, *, main: Sequence[int] = (50, 50, 50, 50), sub: Sequenc
        devices: int = 1) -> Formulation:
     """Conditions hold up to e^{−β}: exact in the limit of hard weights only. Kept as printed, for comparison.
 
+    In training a sub-network is left out at points where its part is below rounding.
     The paper has no ansatz for periodic conditions: they are penalties in the loss, of weight 1 unless stated.
     """
     return _formulation(problem, main, sub, points, beta_s, beta_t, softmin_beta, basis, dtype, chunk, devices, False)
