@@ -140,7 +140,8 @@ def with_steps(settings: dict[str, Any], steps: list[int]) -> dict[str, Any]:
         raise ValueError(f"steps is {steps!r}; it is a list of whole numbers like [500, 2000]")
     if len(steps) != len(stages):
         names = ", ".join(stage["optimiser"] for stage in stages)
-        raise ValueError(f"{len(steps)} numbers of steps are given for {len(stages)} stages ({names})")
+        raise ValueError(f"the steps are {', '.join(map(str, steps))} and the stages {names}; give one number for each "
+                         f"stage")
     if min(steps) < 0 or sum(steps) == 0:
         raise ValueError("steps must be positive; 0 leaves a stage out, and one stage must remain")
     new = []

@@ -306,7 +306,7 @@ def refused(result, *words):
     (["check", "USER", "--seed", "-1"], ["seed is -1"]),
     (["check", "USER", "--set", "wide=5"], ["wide", "width"]),
     (["solve", "USER", "--seed", "one"], ["--seed", "one"]),
-    (["solve", "USER", "--steps", "5"], ["1 numbers of steps are given for 2 stages"]),
+    (["solve", "USER", "--steps", "5"], ["give one number for each stage"]),
     (["solve", "USER", "--steps=5,-5"], ["steps must be positive"]),
     (["solve", "USER", "--stages", "{"], ["the stages are not JSON"]),
     (["solve", "USER", "--stages", "[]"], ["stages are a list", "at least one"]),

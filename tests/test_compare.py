@@ -507,7 +507,7 @@ def test_commands_for_runs_say_what_a_comparison_is(compared, command, says):
     (["--set", "fbpinn.layers=[3]"], ["'fbpinn.layers' is for method 'fbpinn', which is not compared"]),
     (["--set", "hc.layers=[3]"], ["method 'hc' has no option 'layers'", "main"]),
     (["--set", "layers=3"], ["option 'layers' is 3", "a list of positive whole numbers"]),
-    (["--steps", "20"], ["method 'exact'", "1 numbers of steps are given for 2 stages"]),
+    (["--steps", "20"], ["method 'exact'", "give one number for each stage"]),
     (["--steps", "20,20,20"], ["3 numbers of steps are given and no method has more than 2 stages"]),
     (["--steps", "0,20"], ["method 'hc'", "one stage must remain"]),
     (["--preset", "slow"], ["--preset", "slow"]),

@@ -390,7 +390,7 @@ SETTINGS = [
     (lambda: make_settings(PLAIN, "exact", "quick", "one"), "seed"),
     (lambda: make_settings(PLAIN, "exact", "quick", None), "seed"),
     (lambda: make_settings(PLAIN, "exact", "quick", 2**32), "seed"),
-    (lambda: make_settings(PLAIN, "exact", "quick", 0, steps=[1]), "1 numbers of steps"),
+    (lambda: make_settings(PLAIN, "exact", "quick", 0, steps=[1]), "one number for each stage"),
     (lambda: make_settings(PLAIN, "exact", "quick", 0, steps=[1, "two"]), "steps"),
     (lambda: make_settings(PLAIN, "exact", "quick", 0, steps=[1, 2.5]), "steps"),
     (lambda: make_settings(PLAIN, "exact", "quick", 0, steps=5), "steps"),
