@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from hardpde.ansatz import Batch
 from hardpde.compare import step_times
+from hardpde.compiling import often
 from hardpde.formulation import Formulation, Model
 from hardpde.lists import Listed
 from hardpde.networks import MLP, count
@@ -74,7 +75,7 @@ def time_step(problem: Problem, settings: dict[str, Any], repeats: int = 20) -> 
 def compile_step(formulation: Formulation, model: Model, batch: Batch) -> Any:
     """The loss with its gradient, compiled; with the new weights of its terms where a method balances them."""
     function = formulation.value_and_grad if formulation.balance is None else formulation.rebalance
-    return jax.jit(function).lower(model, batch).compile()
+    return often(function).lower(model, batch).compile()
 
 
 def temporary_bytes(step: Any) -> int:

@@ -89,8 +89,12 @@ def _collected_forward(parts: Array, there: Array, place: Array) -> tuple[Array,
 
 
 def _collected_backward(place: Array, g: Array) -> tuple[Array, None, None]:
-    """Every part belongs to one point: what is added there comes back, and nothing has to be added up."""
-    return g.at[..., place].get(mode="fill", fill_value=0), None, None
+    """Every part belongs to one point: what is added there comes back, and nothing has to be added up.
+
+    The barriers keep a GPU from finding it anew for each of its uses.
+    """
+    barrier = jax.lax.optimization_barrier
+    return barrier(barrier(g).at[..., place].get(mode="fill", fill_value=0)), None, None
 
 
 _collected.defvjp(_collected_forward, _collected_backward)

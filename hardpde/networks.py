@@ -7,6 +7,7 @@ points stay last, along memory, which halves the time of a step; on a GPU the pr
 """
 
 import math
+import re
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
@@ -184,13 +185,25 @@ def _points_first(layers: list[tuple[Array, Array]], inputs: Array, second: int 
         jet = jnp.broadcast_to(jet, (matrices[0].shape[0], *jet.shape))
     for k, (w, b) in enumerate(zip(matrices, biases)):
         rows = jet.reshape(*jet.shape[:-3], c * n, jet.shape[-1])
-        product = _into if w.shape[-2] <= NARROW else _out_of if w.shape[-1] <= NARROW else _rows_product
-        z = product(rows, w)
+        z = _rows_product(rows, w)
         z = z.reshape(*z.shape[:-2], c, n, w.shape[-1])
         if b is not None:
             z = jnp.concatenate([z[..., :1, :, :] + b, z[..., 1:, :, :]], axis=-3)
         jet = (_tanh_dual if dual else _tanh_jet)(z, second) if k < len(matrices) - 1 else z
     return jet
+
+
+def _exactly(array: Array) -> Any:
+    """How a product keeps full precision: single precision by three products of TF32 each, where there are such."""
+    three = array.dtype == jnp.float32 and _has_tf32()
+    return jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3 if three else "highest"
+
+
+def _has_tf32() -> bool:
+    """Whether computations run on a GPU of NVIDIA's, from Ampere on."""
+    device = jax.config.jax_default_device or jax.local_devices()[0]  # type: ignore[attr-defined]
+    found = re.fullmatch(r"(\d+)\.\d+", getattr(device, "compute_capability", ""))
+    return found is not None and int(found[1]) >= 8
 
 
 def _with_constant(layers: list[tuple[Array, Array]]) -> list[Array]:
@@ -208,50 +221,49 @@ def _with_constant(layers: list[tuple[Array, Array]]) -> list[Array]:
         if k > 0:
             both = jnp.pad(both, [*lead, (0, EVEN - before % EVEN - 1), (0, 0)])
         if k < len(layers) - 1:
-            both = jnp.pad(both, [*lead, (0, 0), (0, EVEN - after % EVEN)]).at[..., before, after].set(CERTAIN)
+            both = jnp.pad(both, [*lead, (0, 0), (0, EVEN - after % EVEN)])
+            unit = np.zeros(both.shape[-2:], both.dtype)
+            unit[before, after] = CERTAIN
+            both = both + unit
         matrices.append(both)
         before = after
     return matrices
 
 
-def _rows_product(jet: Array, w: Array) -> Array:
-    """(…, rows, i) (…, i, o) → (…, rows, o), in full precision.
-
-    A stack multiplies its rows in a few parts, so that the gradient by the weights, a sum over many rows into a small
-    matrix for each network, occupies more than a few cores of a GPU.
-    """
-    if w.ndim == 2:
-        return jnp.matmul(jet, w, precision="highest")
-    k, rows, width = jet.shape
-    parts = next(p for p in (16, 8, 4, 2, 1) if rows % p == 0 and (rows >= p * FEW or p == 1))
-    several = jnp.broadcast_to(w[:, None], (k, parts, *w.shape[1:]))
-    return jnp.matmul(jet.reshape(k, parts, rows // parts, width), several, precision="highest").reshape(k, rows, -1)
-
-
 @jax.custom_vjp
-def _into(jet: Array, w: Array) -> Array:
-    """`_rows_product` for few inputs: a sum, which fuses with what follows."""
+def _rows_product(jet: Array, w: Array) -> Array:
+    """(…, rows, i) (…, i, o) → (…, rows, o), in full precision. For few inputs it is a sum, which fuses with others."""
+    if w.shape[-2] > NARROW:
+        return jnp.matmul(jet, w, precision=_exactly(jet))
     z = jet[..., 0, None] * w[..., None, 0, :]
     for i in range(1, w.shape[-2]):
         z = z + jet[..., i, None] * w[..., None, i, :]
     return z
 
 
-@jax.custom_vjp
-def _out_of(jet: Array, w: Array) -> Array:
-    """`_rows_product` for few outputs: sums, which fuse with what comes before."""
-    return jnp.stack([(jet * w[..., None, :, o]).sum(-1) for o in range(w.shape[-1])], axis=-1)
+def _rows_forward(jet: Array, w: Array) -> tuple[Array, tuple[Array, Array]]:
+    return _rows_product(jet, w), (jet, w)
 
 
-def _narrow_backward(factors: tuple[Array, Array], g: Array) -> tuple[Array, Array]:
-    """Here the gradient by the weights, a sum over all rows, is a product."""
+def _rows_backward(factors: tuple[Array, Array], g: Array) -> tuple[Array, Array]:
+    """The gradient by the weights is a sum over all rows. That of a stack is taken in a few parts where there are many
+    rows: a small matrix for each network would occupy few cores of a GPU."""
     jet, w = factors
-    back = (_into if g.shape[-1] <= NARROW else _out_of)(g, jnp.swapaxes(w, -1, -2))
-    return back, jnp.matmul(jnp.swapaxes(jet, -1, -2), g, precision="highest")
+    back = _rows_product(g, jnp.swapaxes(w, -1, -2))
+    rows = jet.shape[-2]
+    parts = 1 if w.ndim == 2 else next(p for p in (16, 8, 4, 2, 1) if rows % p == 0 and (rows >= p * FEW or p == 1))
+    if parts > 1:
+        jet, g = (a.reshape(*a.shape[:-2], parts, rows // parts, a.shape[-1]) for a in (jet, g))
+    # The narrow factor first, which takes half the time.
+    sums = _summed(jet, g) if jet.shape[-1] <= g.shape[-1] else jnp.swapaxes(_summed(g, jet), -1, -2)
+    return back, sums.sum(-3) if parts > 1 else sums
 
 
-for _product_of_few in (_into, _out_of):
-    _product_of_few.defvjp(lambda jet, w, f=_product_of_few: (f(jet, w), (jet, w)), _narrow_backward)
+def _summed(a: Array, b: Array) -> Array:
+    return jnp.matmul(jnp.swapaxes(a, -1, -2), b, precision="highest")
+
+
+_rows_product.defvjp(_rows_forward, _rows_backward)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
@@ -287,21 +299,22 @@ def _total(pieces: list[Array]) -> Any:
 
 
 def _tanh_forward(z: Array, second: int) -> tuple[Array, Array]:
-    return _tanh_jet(z, second), z
+    jet = _tanh_jet(z, second)
+    return jet, jet
 
 
-def _tanh_backward(second: int, z: Array, g: Array) -> tuple[Array]:
-    """With h = tanh z₀, s = 1 − h², Q = Σ z_k² over space: outputs h, s z_k, and s z_Δ − 2 h s Q for the Laplacian."""
-    (value, space, rest, bend), (g_value, g_space, g_rest, g_bend) = (_pieces(jet, second, SEVERAL) for jet in (z, g))
-    h = jnp.tanh(value)
+def _tanh_backward(second: int, jet: Array, g: Array) -> tuple[Array]:
+    """With h = tanh z₀ and s = 1 − h² the jet is h, a_k = s z_k, and b = s z_Δ − 2 h s Σ z_k² for the Laplacian; then
+    ∂a_k/∂z₀ = −2 h a_k, ∂b/∂z₀ = −2 h b − 2 Σ a_k², ∂b/∂z_k = −4 h a_k: z itself is not needed any more."""
+    (h, space, rest, bend), (g_value, g_space, g_rest, g_bend) = (_pieces(part, second, SEVERAL) for part in (jet, g))
     s = 1 - h * h
     g_slope = _total([a * b for a, b in zip((*g_space, *g_rest), (*space, *rest))])
     if not second:
-        return (jnp.concatenate([s * (g_value - 2 * h * g_slope), *[s * a for a in g_rest]], axis=-3),)
+        return (jnp.concatenate([s * g_value - 2 * h * g_slope, *[s * a for a in g_rest]], axis=-3),)
     squares = _total([t * t for t in space])
-    g_slope = g_slope + g_bend * (bend - 2 * h * squares)
-    return (jnp.concatenate([s * (g_value - 2 * s * squares * g_bend - 2 * h * g_slope),
-                             *[s * (a - 4 * h * g_bend * t) for a, t in zip(g_space, space)],
+    g_slope = g_slope + g_bend * bend
+    return (jnp.concatenate([s * g_value - 2 * h * g_slope - 2 * squares * g_bend,
+                             *[s * a - 4 * h * g_bend * t for a, t in zip(g_space, space)],
                              *[s * a for a in g_rest], s * g_bend], axis=-3),)
 
 

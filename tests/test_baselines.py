@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -25,11 +26,13 @@ from hardpde import (
     grad,
     initial,
     laplacian,
+    networks,
     neumann,
     periodic,
     robin,
     solve,
 )
+from hardpde.compiling import briefly
 from hardpde.evaluation.certificate import certify, random_models
 from hardpde.fields import Filled
 from hardpde.methods import fbpinn, pfnn2, pinn, pinn_la, pinn_la2, pinn_ntk, xpinn
@@ -651,9 +654,11 @@ WIDTHS = [3, 6, 2, 5, 2], [5, 7, 6], [6, 8, 12, 2]  # narrow ends and a narrow m
 KINDS = {"one": (None, False), "a stack": (3, False), "a stack with inputs of its own": (3, True)}
 
 
-@pytest.mark.parametrize("second, slots", [(0, 1), (0, 4), (2, 5)])
-def test_the_order_of_points_changes_nothing(second, slots):
-    """Of value and gradients, by weights and by inputs, whether a stack fills up its widths or not."""
+@pytest.mark.parametrize("second, slots, few", [(0, 1, 1024), (0, 4, 1024), (2, 5, 1024), (0, 4, 3)])
+def test_the_order_of_points_changes_nothing(second, slots, few, monkeypatch):
+    """Of value and gradients, by weights and by inputs, whether a stack fills up its widths or not, and in how many
+    parts it sums over rows."""
+    monkeypatch.setattr(networks, "FEW", few)
     random = np.random.default_rng(0)
     cases = []
     for widths in WIDTHS:
@@ -699,6 +704,21 @@ def test_the_order_of_points_changes_nothing_for_derivatives_along_a_direction(s
         one, two = jax.jit(lambda *z: [through(f, *z) for f in (first, last)])(layers, inputs)
         assert one[0].shape == probe.shape
         assert all(close(a, b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True))
+
+
+@pytest.mark.parametrize("dtype, capability, three", [
+    ("float32", "9.0", True), ("float32", "8.0", True), ("float32", "7.5", False), ("float32", "gfx90a", False),
+    ("float64", "9.0", False), ("float32", None, False)])
+def test_products_are_in_full_precision_wherever_they_run(dtype, capability, three, monkeypatch):
+    """In three of TF32 where there is such a thing, and in no less than single precision elsewhere."""
+    known = {} if capability is None else {"compute_capability": capability}
+    gpu = SimpleNamespace(**known)
+    monkeypatch.setattr(jax, "local_devices", lambda backend=None: [gpu] if backend is None else jax.devices(backend))
+    array = np.zeros(1, dtype)
+    wished = jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3 if three else "highest"
+    assert networks._exactly(array) == wished
+    with briefly():  # on the CPU
+        assert networks._exactly(array) == "highest"
 
 
 @pytest.mark.parametrize("second, slots", [(0, 1), (0, 4), (1, 5), (2, 5), (0, 9), (6, 9), (7, 9)])

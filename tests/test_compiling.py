@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from hardpde.compiling import briefly, compile_beside
+from hardpde import compiling
+from hardpde.compiling import briefly, compile_beside, often
 
 OPTION = "jax_disable_most_optimizations"
 
@@ -84,3 +85,13 @@ def test_a_fault_is_left_to_the_call():
         assert jax.config.read(OPTION)
     with pytest.raises(TypeError):
         wrong(jnp.ones(3))
+
+
+def test_an_option_that_the_compiler_does_not_know_is_left_out(monkeypatch):
+    """On a GPU of which this version of the compiler can do less."""
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    known = ("xla_cpu_enable_fast_math", "False")
+    for option, expected in ((known, dict([known])), (("xla_gpu_no_such_option", "CONCURRENT"), None)):
+        monkeypatch.setattr(compiling, "_AT_ONCE", option)
+        assert compiling._known(option) == expected
+        assert often(lambda x: x + 1)(jnp.ones(3)).sum() == 6

@@ -14,7 +14,7 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 
-from hardpde.compiling import compile_beside
+from hardpde.compiling import compile_beside, often
 from hardpde.training import checkpoint, sharding
 from hardpde.training.optimisers import STALLED, ahead, describe_status, looking_ahead, status
 
@@ -96,8 +96,8 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
     weights = jnp.broadcast_to(jnp.asarray(formulation.weights), (many, len(formulation.weights)))
     weights = settle(jax.jit(spread)(weights))
     trainings = [Training(None) for _ in range(many)]
-    loss = jax.jit(lift(formulation.loss))
-    value_and_grad = jax.jit(lift(lambda model, weights, batch: spread(
+    loss = often(lift(formulation.loss))
+    value_and_grad = often(lift(lambda model, weights, batch: spread(
         formulation.value_and_grad(model, batch._replace(weights=weights)))))
     flat = jax.jit(lift(lambda *trees: ravel_pytree(trees)[0]))
     unflat = ravel_pytree(jax.tree.map(lambda a: a[0], (model, weights)))[1]
@@ -130,8 +130,7 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
             (model, weights, state, batch, good), step = settle(tree), resumed["step"]
             ended, resumed = resumed["ended"], None
             steps, endings, resting = np.array(ended["steps"]), ended["why"], np.array(ended["resting"])
-        # On a GPU kernels are chosen by timing them, which a training beside that would disturb.
-        if number == start_stage and jax.default_backend() == "cpu" and formulation.mesh is None and not stage.periods:
+        if number == start_stage and formulation.mesh is None and not stage.periods:
             jobs = [(loss, (model, held_out))]
             for later in range(number + 1, len(stages)):
                 jobs += _first_calls(stages[later], blocks[later], value_and_grad, lift,
@@ -310,4 +309,4 @@ def _block(formulation, stage: Stage, many: int, length: int):
         return model, weights, sharding.laid_out(mesh, state, number), losses, visited, code
 
     # The state is given up to the result: it may hold a large matrix that must not exist twice.
-    return jax.jit((jax.vmap if many > 1 else _alone)(block), donate_argnums=2)
+    return often((jax.vmap if many > 1 else _alone)(block), donate_argnums=2)
