@@ -149,7 +149,7 @@ def estimate(gpus: int, one: dict[str, Any], row: dict[str, Any], links: argpars
         return sum(send(gpus, links, size * n / row["weights"], 2 if kind == "all-reduce" else 1)
                    for kind, size in found)
 
-    matrix = 1e3 * 3 * 8 * n**2 / (1e9 * links.memory_gb_s)  # H is read twice and written once
+    matrix = 1e3 * 4 * 8 * n**2 / (1e9 * links.memory_gb_s)  # Z is read three times and written once
     adam_ms, own = one["adam_ms"], one["ssbroyden_ms"]
     replicated = send(gpus, links, 8 * (n + 1), 2)  # the loss and its gradient
     steps = (adam_ms + sent(row["adam"]["messages"]),

@@ -73,7 +73,7 @@ _OVERRIDES: dict[tuple[str, str, str], dict[str, Any]] = {
     },
     ("heat-ball", "exact", "best"): {
         "method": {"width": 48, "depth": 3, "points": 8192, "gradients": "derivatives"},
-        "stages": [_start(300, 3e-3), _finish(16_500, 1000)],
+        "stages": [_start(300, 3e-3), _finish(16_000, 1000)],
     },
     ("heat-ball", "hc", "paper"): {"method": {"points": 1000}},
     ("airfoil-printed", "hc", "paper"): {

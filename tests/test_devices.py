@@ -119,7 +119,7 @@ def rows_of_the_matrix() -> list[list[int]]:
     model = four.init(jax.random.key(0))
     number = len(weights(model))
     state = jax.jit(lambda m: sharding.laid_out(four.mesh, ssbroyden().init(m), number))(model)
-    return [[number, number], *[list(shard.data.shape) for shard in state.H.addressable_shards]]
+    return [[number, number], *[list(shard.data.shape) for shard in state.Z.addressable_shards]]
 
 
 def work(folder: Path) -> None:

@@ -291,29 +291,29 @@ def lbfgs(memory: int = 50, tolerance: float = 1e-12) -> optax.GradientTransform
 # ---------------------------------------------------------------------------------- self-scaled Broyden
 
 
-class RankThree(NamedTuple):
-    """H₊ = scale (H + c_y Hy (Hy)ᵀ + c_v v vᵀ) + c_s s sᵀ; `valid` is False where H₊ = H."""
+class Change(NamedTuple):
+    """Z₊ = scale (Z + c v uᵀ) + t aᵀ, where v = Z u; `valid` is False where Z₊ = Z."""
 
     scale: jax.Array
-    c_y: jax.Array
-    c_v: jax.Array
-    c_s: jax.Array
-    Hy: jax.Array
+    c: jax.Array
     v: jax.Array
-    s: jax.Array
+    u: jax.Array
+    t: jax.Array
+    a: jax.Array
+    Za: jax.Array
     valid: jax.Array
 
-    def matrix(self, H: jax.Array) -> jax.Array:
-        """H₊, one elementwise expression that XLA fuses into a single read and write of H."""
-        outer = lambda u: u[:, None] * u[None, :]  # noqa: E731  (symmetric to the last bit)
-        return self.scale * (H + self.c_y * outer(self.Hy) + self.c_v * outer(self.v)) + self.c_s * outer(
-            self.s
-        )
+    def factor(self, Z: jax.Array) -> jax.Array:
+        """Z₊, one elementwise expression that XLA fuses into a single read and write of Z."""
+        outer = lambda p, q: p[:, None] * q[None, :]  # noqa: E731
+        return self.scale * (Z + self.c * outer(self.v, self.u)) + outer(self.t, self.a)
 
-    def product(self, Hg: jax.Array, g: jax.Array) -> jax.Array:
-        """H₊ g from H g, without touching H."""
-        inner = Hg + self.c_y * (self.Hy @ g) * self.Hy + self.c_v * (self.v @ g) * self.v
-        return self.scale * inner + self.c_s * (self.s @ g) * self.s
+    def products(self, w: jax.Array, Zw: jax.Array, g: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Z₊ᵀg and Z₊Z₊ᵀg from w = Zᵀg and Zw, without touching Z."""
+        along, across = self.scale * self.c * (self.v @ g), self.t @ g
+        new = self.scale * w + along * self.u + across * self.a
+        Znew = self.scale * Zw + along * self.v + across * self.Za
+        return new, self.scale * (Znew + self.c * (self.u @ new) * self.v) + (self.a @ new) * self.t
 
 
 def _scaling(h: jax.Array, b: jax.Array, n: int) -> tuple[jax.Array, jax.Array]:
@@ -333,57 +333,63 @@ def _scaling(h: jax.Array, b: jax.Array, n: int) -> tuple[jax.Array, jax.Array]:
     return theta, tau
 
 
-def _rank_three(
+def _change(
+    e: jax.Array,
     s: jax.Array,
     y: jax.Array,
-    Hy: jax.Array,
-    sBs: jax.Array,
+    a: jax.Array,
+    Za: jax.Array,
     allowed: jax.Array | bool = True,
     theta: jax.Array | float | None = None,
     tau: jax.Array | float | None = None,
-) -> RankThree:
-    """The update as coefficients and vectors; the identity where yᵀs ≤ 0, not finite or not `allowed`."""
-    ys, yHy = y @ s, y @ Hy
+) -> Change:
+    """The update, from s = Z e and a = Zᵀy, as numbers and vectors; none where yᵀs ≤ 0, not finite or not `allowed`."""
+    ys, yHy, sBs = y @ s, a @ a, e @ e
     floor = jnp.finfo(s.dtype).eps * jnp.linalg.norm(y) * jnp.linalg.norm(s)
     valid = jnp.asarray(allowed) & (ys > floor) & (yHy > 0) & (sBs > 0)
     ys, yHy, sBs = (jnp.where(valid, q, 1) for q in (ys, yHy, sBs))
     h, b = yHy / ys, sBs / ys
+    excess = jnp.maximum(h * b - 1, 1e-14)
     own_theta, own_tau = _scaling(h, b, s.size)
     theta = own_theta if theta is None else jnp.asarray(theta, s.dtype)
     tau = own_tau if tau is None else jnp.asarray(tau, s.dtype)
-    phi = (1 - theta) / (1 + jnp.maximum(h * b - 1, 1e-14) * theta)
-    # XLA may recompute v at each entry of H when it fuses `matrix`: no division by vector entry here.
-    v = s * (1 / ys) - Hy * (1 / yHy)
-    coefficients = (1 / tau, -1 / yHy, phi * yHy, 1 / ys)
-    for number in (*coefficients, v @ v):
+    phi, gamma = (1 - theta) / (1 + excess * theta), (1 + excess) / (1 + excess * theta)
+    scale, c = tau**-0.5, phi * yHy / (1 + jnp.sqrt(gamma))
+    # XLA may recompute these at each entry of Z when it fuses `factor`: no division by vector entry here.
+    v, u = (p * (1 / ys) - q * (1 / yHy) for p, q in ((s, Za), (e, a)))
+    t = s * (1 / jnp.sqrt(ys * yHy)) - Za * (scale / yHy)
+    for number in (scale, c, v @ v, u @ u, t @ t):
         valid &= jnp.isfinite(number)
-    valid &= tau > 0
-    scale, c_y, c_v, c_s = (jnp.where(valid, c, d) for c, d in zip(coefficients, (1, 0, 0, 0)))
-    Hy, v, s = (jnp.where(valid, u, 0) for u in (Hy, v, s))
-    return RankThree(scale, c_y, c_v, c_s, Hy, v, s, valid)
+    scale, c = jnp.where(valid, scale, 1), jnp.where(valid, c, 0)
+    v, u, t, a, Za = (jnp.where(valid, vector, 0) for vector in (v, u, t, a, Za))
+    return Change(scale, c, v, u, t, a, Za, valid)
 
 
 def ssbroyden_update(
-    H: jax.Array,
-    s: jax.Array,
+    Z: jax.Array,
+    e: jax.Array,
     y: jax.Array,
-    sBs: jax.Array,
     theta: jax.Array | float | None = None,
     tau: jax.Array | float | None = None,
 ) -> jax.Array:
-    """The self-scaled Broyden update of an inverse Hessian H (n, n); H₊ y = s, H₊ symmetric positive.
+    """The self-scaled Broyden update of an inverse Hessian H = ZZᵀ by its factor Z (n, n): H₊ y = s for a step s = Z e.
 
-    `s` (n,) is the step, `y` (n,) the change of the gradient, `sBs` = sᵀH⁻¹s, which is −α sᵀg for a step
-    s = −α H g. `theta` and `tau` default to the choice of Urbán, Stefanou & Pons (arXiv 2405.04230);
-    theta = 0, tau = 1 is BFGS and theta = 1, tau = 1 is DFP:
+    `y` (n,) is the change of the gradient. `theta` and `tau` default to the choice of Urbán, Stefanou & Pons
+    (arXiv 2405.04230); theta = 0, tau = 1 is BFGS and theta = 1, tau = 1 is DFP:
 
         H₊ = [H − Hy yᵀH/(yᵀHy) + φ (yᵀHy) v vᵀ]/τ + s sᵀ/(yᵀs),
-        v = s/(yᵀs) − Hy/(yᵀHy),   φ = (1 − θ)/(1 + aθ),   a = (yᵀHy)(sᵀH⁻¹s)/(yᵀs)² − 1.
+        v = s/(yᵀs) − Hy/(yᵀHy),   φ = (1 − θ)/(1 + kθ),   k = (yᵀHy)(sᵀH⁻¹s)/(yᵀs)² − 1.
 
-    Returns H itself where yᵀs ≤ 0 or the formula is not finite.
+    With a = Zᵀy, u = e/(yᵀs) − a/(yᵀHy), which is normal to a, and γ = 1 + φk this is H₊ = Z₊Z₊ᵀ for
+
+        Z₊ = [Z + φ (yᵀHy)/(1 + √γ) v uᵀ]/√τ + [s/√(yᵀs yᵀHy) − Hy/(yᵀHy √τ)] aᵀ.
+
+    The eigenvalues of H come to span more digits than a number has, those of Z half as many; and H is
+    positive whatever rounding does. Returns Z itself where yᵀs ≤ 0 or the formula is not finite.
     """
-    Hy = jnp.matmul(H, y, precision="highest")
-    return _rank_three(s, y, Hy, sBs, theta=theta, tau=tau).matrix(H)
+    a = jnp.matmul(y, Z, precision="highest")
+    s, Za = jnp.matmul(Z, e, precision="highest"), jnp.matmul(Z, a, precision="highest")
+    return _change(e, s, y, a, Za, theta=theta, tau=tau).factor(Z)
 
 
 def _backtrack(
@@ -425,11 +431,12 @@ def _backtrack(
 
 
 class SSBroydenState(NamedTuple):
-    """Inverse Hessian H, the last gradient g, H g, the length of the last step s = −step · H g, what is known of its
-    end, and the length that the next one tries first."""
+    """The factor Z of the inverse Hessian H = ZZᵀ, the last gradient g, Zᵀg, H g, the length of the last step
+    s = −step · H g, what is known of its end, and the length that the next one tries first."""
 
-    H: jax.Array
+    Z: jax.Array
     gradient: jax.Array
+    inner: jax.Array
     product: jax.Array
     step: jax.Array
     ahead: Ahead
@@ -443,21 +450,23 @@ def ssbroyden(
     reset_scale: float = 1e-3,
     tolerance: float = 1e-12,
 ) -> optax.GradientTransformationExtraArgs:
-    """Self-scaled Broyden with a dense inverse Hessian (`ssbroyden_update`), for up to ~10⁴ weights.
+    """Self-scaled Broyden with a dense inverse Hessian H = ZZᵀ (`ssbroyden_update`), for up to ~10⁴ weights.
 
     The pair (s, y) of a step enters H at the next call, when the new gradient is known; it is skipped
     where `fresh`. The line search backtracks, from the length that the last ones should have had (their mean, at
-    most 1): a step of length 1 is too long in every second iteration. Where it finds no lower loss, or −H g does not
-    descend, H restarts from `reset_scale` times the identity.
+    most 1): a step of length 1 is too long in every second iteration. Where it finds no lower loss, or H is not
+    finite, H restarts from `reset_scale` times the identity.
 
-    One iteration costs, mostly, one loss with its gradient, one product H g and one fused read and write of H.
+    One iteration costs, mostly, one loss with its gradient, the products Zᵀg and Z (Zᵀg), and one fused read and
+    write of Z.
     """
     def init(params: Any) -> SSBroydenState:
         x, _ = ravel_pytree(params)
         zero = jnp.zeros((), jnp.int32)
         return SSBroydenState(
-            H=initial_scale * jnp.eye(x.size, dtype=x.dtype),
+            Z=initial_scale**0.5 * jnp.eye(x.size, dtype=x.dtype),
             gradient=jnp.zeros_like(x),
+            inner=jnp.zeros_like(x),
             product=jnp.zeros_like(x),
             step=jnp.zeros((), x.dtype),
             ahead=Ahead(jnp.zeros((), x.dtype), jax.tree.map(jnp.zeros_like, params)),
@@ -480,33 +489,33 @@ def ssbroyden(
         del extra
         x, unravel = ravel_pytree(params)
         g = ravel_pytree(updates)[0].astype(x.dtype)
-        H, fresh = state.H, jnp.asarray(fresh)
+        Z, fresh = state.Z, jnp.asarray(fresh)
 
-        product = whole(jnp.matmul(H, g, precision="highest"))  # devices may share the rows of H
-        sBs = state.step**2 * (state.gradient @ state.product)
-        change = _rank_three(
-            -state.step * state.product, g - state.gradient, product - state.product, sBs, ~fresh
-        )
-        product = change.product(product, g)
+        inner = whole(jnp.matmul(g, Z, precision="highest"))  # devices may share the rows of Z
+        product = whole(jnp.matmul(Z, inner, precision="highest"))
+        change = _change(-state.step * state.inner, -state.step * state.product, g - state.gradient,
+                         inner - state.inner, product - state.product, ~fresh)
+        inner, product = change.products(inner, product, g)
 
         failures = jnp.where(fresh, 0, state.failures)
         restart_scale = (reset_scale * _STEEPEST_SHRINK**failures).astype(x.dtype)
-        descends = g @ product > 0
-        product = jnp.where(descends, product, restart_scale * g)
+        lost = ~(jnp.isfinite(product @ product) & (g @ product > 0))
+        inner = jnp.where(lost, jnp.sqrt(restart_scale) * g, inner)
+        product = jnp.where(lost, restart_scale * g, product)
 
         here = Ahead(jnp.asarray(value, x.dtype), unravel(g))
-        reach = jnp.where(fresh | ~descends, 1, state.reach)
+        reach = jnp.where(fresh | lost, 1, state.reach)
         step, there, lowest = _backtrack(
             lambda length: value_and_grad_fn(unravel(x - length * product)), here, -(g @ product), reach)
         failures, code = _progress(g, step > 0, failures, tolerance)
         step = jnp.where(code == CONVERGED, 0, step)
         there = _tree_where(code == CONVERGED, here, there)
 
-        restart = ~descends | ((step == 0) & (code != CONVERGED))
-        H = jnp.where(restart, restart_scale * jnp.eye(x.size, dtype=x.dtype), change.matrix(H))
+        restart = lost | ((step == 0) & (code != CONVERGED))
+        Z = jnp.where(restart, jnp.sqrt(restart_scale) * jnp.eye(x.size, dtype=x.dtype), change.factor(Z))
         move = jnp.where(step > 0, -step * product, 0)
         reach = jnp.where(restart, 1, reach**_REMEMBERED * jnp.clip(lowest, 0.05, 1) ** (1 - _REMEMBERED))
-        return unravel(move), SSBroydenState(H, g, product, step, there, reach, failures, code)
+        return unravel(move), SSBroydenState(Z, g, inner, product, step, there, reach, failures, code)
 
     return optax.GradientTransformationExtraArgs(init, update)
 
