@@ -4,15 +4,18 @@ The devices are simulated on the CPU, in processes of their own: this file is al
 """
 
 import json
+import math
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
@@ -122,9 +125,31 @@ def rows_of_the_matrix() -> list[list[int]]:
     return [[number, number], *[list(shard.data.shape) for shard in state.Z.addressable_shards]]
 
 
+def messages_of_a_step() -> list[int]:
+    """How many numbers devices send each other at a time in a step of SSBroyden, apart from the loss."""
+    from hardpde.training import sharding
+
+    mesh, optimiser, x = spread(make("exact")).mesh, ssbroyden(), jnp.ones(200)
+
+    def step(state):
+        known = jax.value_and_grad(lambda x: (x**4).sum())
+        value, gradient = known(x)
+        state = sharding.in_use(mesh, state, x.size)
+        _, state = optimiser.update(gradient, state, x, value=value, value_and_grad_fn=known,
+                                    whole=partial(sharding.gathered, mesh))
+        return sharding.laid_out(mesh, state, x.size)
+
+    state = jax.jit(lambda: sharding.laid_out(mesh, optimiser.init(x), x.size))()
+    program = jax.jit(step).lower(state).compile().as_text()
+    kinds = "all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter"
+    results = re.findall(rf"= (.*?) (?:{kinds})(?:-start)?\(", program)
+    return [math.prod(int(n) for n in shape.split(",") if n)
+            for result in results for shape in re.findall(r"f64\[([\d,]*)\]", result)]
+
+
 def work(folder: Path) -> None:
     found = {"losses": {method: compare_losses(method) for method in SIZES}, **compare_training(folder),
-             **compare_seeds(), "matrix": rows_of_the_matrix()}
+             **compare_seeds(), "matrix": rows_of_the_matrix(), "messages": messages_of_a_step()}
     two = hp.solve(bar(), options=EXACT, stages=STAGES, devices=2)
     two.save(folder / "two.eqx")
     found["settings"] = two.settings["method"]["devices"]
@@ -198,6 +223,10 @@ def test_the_dense_matrix_is_shared_by_rows(found):
     (n, columns), *parts = found["matrix"]
     assert n % 4  # rows are padded
     assert parts == [[-(-n // 4), columns]] * 4
+
+
+def test_only_vectors_are_sent_while_the_matrix_stays(found):
+    assert 200 in found["messages"] and max(found["messages"]) <= 200
 
 
 def test_the_number_of_devices_is_a_setting(found):

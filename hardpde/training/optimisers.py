@@ -491,8 +491,8 @@ def ssbroyden(
         g = ravel_pytree(updates)[0].astype(x.dtype)
         Z, fresh = state.Z, jnp.asarray(fresh)
 
-        inner = whole(jnp.matmul(g, Z, precision="highest"))  # devices may share the rows of Z
-        product = whole(jnp.matmul(Z, inner, precision="highest"))
+        inner = jnp.matmul(g, Z, precision="highest")
+        product = whole(jnp.matmul(Z, inner, precision="highest"))  # devices may share the rows of Z
         change = _change(-state.step * state.inner, -state.step * state.product, g - state.gradient,
                          inner - state.inner, product - state.product, ~fresh)
         inner, product = change.products(inner, product, g)
