@@ -129,18 +129,18 @@ def messages_of_a_step() -> list[int]:
     """How many numbers devices send each other at a time in a step of SSBroyden, apart from the loss."""
     from hardpde.training import sharding
 
-    mesh, optimiser, x = spread(make("exact")).mesh, ssbroyden(), jnp.ones(200)
+    mesh, optimiser, n = spread(make("exact")).mesh, ssbroyden(), 201
+    x = jax.jit(lambda: sharding.everywhere(mesh, jnp.ones(n)))()
 
-    def step(state):
+    def step(x, state):
         known = jax.value_and_grad(lambda x: (x**4).sum())
         value, gradient = known(x)
-        state = sharding.in_use(mesh, state, x.size)
-        _, state = optimiser.update(gradient, state, x, value=value, value_and_grad_fn=known,
-                                    whole=partial(sharding.gathered, mesh))
-        return sharding.laid_out(mesh, state, x.size)
+        updates, state = optimiser.update(gradient, sharding.in_use(mesh, state, n), x, value=value,
+                                          value_and_grad_fn=known, whole=partial(sharding.gathered, mesh))
+        return sharding.everywhere(mesh, x + updates), sharding.laid_out(mesh, state, n)
 
-    state = jax.jit(lambda: sharding.laid_out(mesh, optimiser.init(x), x.size))()
-    program = jax.jit(step).lower(state).compile().as_text()
+    state = jax.jit(lambda x: sharding.laid_out(mesh, optimiser.init(x), n))(x)
+    program = jax.jit(step).lower(x, state).compile().as_text()
     kinds = "all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter"
     results = re.findall(rf"= (.*?) (?:{kinds})(?:-start)?\(", program)
     return [math.prod(int(n) for n in shape.split(",") if n)
@@ -226,7 +226,7 @@ def test_the_dense_matrix_is_shared_by_rows(found):
 
 
 def test_only_vectors_are_sent_while_the_matrix_stays(found):
-    assert 200 in found["messages"] and max(found["messages"]) <= 200
+    assert max(found["messages"]) in (201, 204)  # with what fills up the last part
 
 
 def test_the_number_of_devices_is_a_setting(found):
