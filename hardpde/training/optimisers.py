@@ -292,7 +292,7 @@ def lbfgs(memory: int = 50, tolerance: float = 1e-12) -> optax.GradientTransform
 
 
 class Change(NamedTuple):
-    """Z₊ = scale (Z + c v uᵀ) + t aᵀ, where v = Z u; `valid` is False where Z₊ = Z."""
+    """Z₊ = scale (Z + c v uᵀ) + t aᵀ, where v = Z u."""
 
     scale: jax.Array
     c: jax.Array
@@ -301,7 +301,6 @@ class Change(NamedTuple):
     t: jax.Array
     a: jax.Array
     Za: jax.Array
-    valid: jax.Array
 
     def factor(self, Z: jax.Array) -> jax.Array:
         """Z₊, one elementwise expression that XLA fuses into a single read and write of Z."""
@@ -362,7 +361,7 @@ def _change(
         valid &= jnp.isfinite(number)
     scale, c = jnp.where(valid, scale, 1), jnp.where(valid, c, 0)
     v, u, t, a, Za = (jnp.where(valid, vector, 0) for vector in (v, u, t, a, Za))
-    return Change(scale, c, v, u, t, a, Za, valid)
+    return Change(scale, c, v, u, t, a, Za)
 
 
 def ssbroyden_update(
