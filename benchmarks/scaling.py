@@ -4,8 +4,8 @@
 
 Measured: milliseconds of a step (battery-pack by exact; Adam, and SSBroyden with its matrix by rows), bytes on a
 device, and the messages between devices, as compiled. On a CPU the devices are simulated and share its cores: that
-shows what sharing costs, not how much faster it is. Estimated: steps on 8 and 64 GPUs, from steps of one GPU that other
-files hold (this run's own without them), the sizes of the messages, and links as the options state them.
+shows what sharing costs, not how much faster it is. Estimated: steps on 8 and 64 GPUs, from steps of one GPU that another
+file holds (this run's own without it), the sizes of the messages, and links as the options state them.
 """
 
 import argparse
@@ -124,15 +124,11 @@ def measure_all(arguments: argparse.Namespace) -> dict[str, Any]:
 # --- Estimated ---------------------------------------------------------------------------------------------------
 
 
-def one_gpu(step: Path, run: Path) -> dict[str, Any]:
-    """Steps of one GPU from files: of Adam as the loss with its gradient, of SSBroyden as the mean of a whole run."""
-    (row,) = [row for row in json.loads(step.read_text())["steps"] if row["method"] == "exact"]
-    whole = json.loads(run.read_text())
-    if row["parameters"] != whole["parameters"]:
-        raise SystemExit(f"{step} and {run} are of networks of other sizes")
-    steps = sum(ending["steps"] for ending in whole["endings"])
-    return {"from": f"{step.name}, {run.name}", "points": row["points"], "weights": row["parameters"],
-            "adam_ms": row["step_ms"], "ssbroyden_ms": 1e3 * (whole["seconds"] - whole["first_step_seconds"]) / steps}
+def one_gpu(bench: Path) -> dict[str, Any]:
+    """Steps of one GPU from a file: of Adam as the loss with its gradient, of SSBroyden as an iteration."""
+    found = json.loads(bench.read_text())
+    return {"from": bench.name, "points": found["points"], "weights": found["parameters"],
+            "adam_ms": found["step_ms"], "ssbroyden_ms": found["iteration_ms"]["ssbroyden"]}
 
 
 def own_device(row: dict[str, Any]) -> dict[str, Any]:
@@ -186,7 +182,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
         right.plot([1, *gpus], [1, *[result["estimated"]["gpus"][str(g)][name]["efficiency"] for g in gpus]], "o--",
                    label=name)
     right.set(xlabel="GPUs", ylabel="efficiency", title="estimated", xscale="log",
-              ylim=(0, 1.3), xticks=[1, *gpus], xticklabels=[1, *gpus])
+              ylim=(0, None), xticks=[1, *gpus], xticklabels=[1, *gpus])
     for axes in (left, right):
         axes.legend()
     figure.savefig(path, dpi=130)
@@ -219,10 +215,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--again", type=Path, metavar="FILE",
                         help="measure nothing: estimate again from what this program measured and wrote there")
-    parser.add_argument("--step", type=Path, default=RESULTS / "step-h200-first.json",
-                        help="what benchmarks/step.py wrote on a GPU")
-    parser.add_argument("--run", type=Path, default=RESULTS / "battery-pack-exact-best-h200.json",
-                        help="figures of a run with SSBroyden on that GPU")
+    parser.add_argument("--bench", type=Path, default=RESULTS / "bench-battery-pack-exact-h200.json",
+                        help="what `hardpde bench battery-pack --method exact --preset best --json` wrote on a GPU")
     parser.add_argument("--node-gb-s", type=float, default=450.0, help="NVLink 4, one direction (default 450)")
     parser.add_argument("--network-gb-s", type=float, default=50.0, help="of one GPU between nodes (default 50)")
     parser.add_argument("--node-us", type=float, default=10.0, help="a message inside a node (default 10)")
@@ -237,8 +231,7 @@ def main() -> None:
         return
     measured = json.loads(arguments.again.read_text())["measured"] if arguments.again else measure_all(arguments)
     rows = measured["rows"]
-    known = arguments.step.exists() and arguments.run.exists()
-    one = one_gpu(arguments.step, arguments.run) if known else own_device(rows[0])
+    one = one_gpu(arguments.bench) if arguments.bench.exists() else own_device(rows[0])
     links = {key: getattr(arguments, key) for key in ("node_gb_s", "network_gb_s", "node_us", "network_us",
                                                       "memory_gb_s")}
     result = {"measured": measured,

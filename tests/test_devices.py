@@ -25,7 +25,7 @@ from hardpde.cli import main
 from hardpde.devices import spread
 from hardpde.formulation import join
 from hardpde.methods import METHODS
-from hardpde.training import Stage, adam, fit, fit_all, levenberg_marquardt, ssbroyden
+from hardpde.training import Stage, adam, fit, fit_all, levenberg_marquardt, sharding, ssbroyden
 
 BAR = """
 import hardpde as hp
@@ -116,8 +116,6 @@ def compare_seeds() -> dict:
 
 def rows_of_the_matrix() -> list[list[int]]:
     """The shapes of the parts of SSBroyden's matrix on the devices, between blocks."""
-    from hardpde.training import sharding
-
     four = spread(make("exact"))
     model = four.init(jax.random.key(0))
     number = len(weights(model))
@@ -127,8 +125,6 @@ def rows_of_the_matrix() -> list[list[int]]:
 
 def messages_of_a_step() -> list[int]:
     """How many numbers devices send each other at a time in a step of SSBroyden, apart from the loss."""
-    from hardpde.training import sharding
-
     mesh, optimiser, n = spread(make("exact")).mesh, ssbroyden(), 201
     x = jax.jit(lambda: sharding.everywhere(mesh, jnp.ones(n)))()
 

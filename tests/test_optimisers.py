@@ -188,7 +188,7 @@ def one_step(loss, start, sign=1, **known):
 
 
 def test_curvatures_may_span_more_digits_than_a_number_has():
-    """Squared residuals of 1 to 1e-10 have curvatures from 1 to 1e-20; every one of them is learned."""
+    """Squares of residuals that grow by 1 to 1e-10 have curvatures from 1 to 1e-20; every one of them is learned."""
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(20, 20)))[0]
     A = jnp.asarray(np.logspace(0, -10, 20)[:, None] * turn)
     x, *_ = run(op.ssbroyden(tolerance=0.0), lambda x: A @ (x - 1), jnp.zeros(20), 500)
