@@ -4,8 +4,8 @@
 
 Measured: milliseconds of a step (battery-pack by exact; Adam, and SSBroyden with its matrix by rows), bytes on a
 device, and the messages between devices, as compiled. On a CPU the devices are simulated and share its cores: that
-shows what sharing costs, not how much faster it is. Estimated: steps on 8 and 64 GPUs, from steps of one GPU that another
-file holds (this run's own without it), the sizes of the messages, and links as the options state them.
+shows what sharing costs, not how much faster it is. Estimated: steps on 8 and 64 GPUs, from steps of one GPU that
+another file holds (this run's own without it), the sizes of the messages, and links as the options state them.
 """
 
 import argparse
