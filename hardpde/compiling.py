@@ -1,5 +1,5 @@
-"""How functions are compiled: soon, where they run once, with all care, where they run often, and beside other work,
-where they are needed later."""
+"""How functions are compiled: soon, where they run once or seldom, with all care, where they run often, and beside
+other work, where they are needed later."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -12,6 +12,7 @@ import jax
 
 _OPTION = "jax_disable_most_optimizations"  # one for all threads
 _AT_ONCE = ("xla_gpu_command_buffer_scheduling_mode", "CONCURRENT")
+_UNTRIED = ("xla_gpu_autotune_level", "0")
 _turn = threading.Lock()
 _brief: list[bool] = []  # what the option was, for everyone who compiles soon
 _beside: list[Any] = []  # what is being compiled with all care in other threads
@@ -39,7 +40,16 @@ def briefly() -> Iterator[None]:
 
 def often(function: Callable, **more: Any) -> Any:
     """`jax.jit` for what training does over and over: on a GPU, parts that need not wait for each other run at once."""
-    return jax.jit(function, compiler_options=_known(_AT_ONCE) if jax.default_backend() == "gpu" else None, **more)
+    return jax.jit(function, compiler_options=_on_gpu(_AT_ONCE), **more)
+
+
+def seldom(function: Callable) -> Any:
+    """`jax.jit` for what training does now and then: on a GPU, kernels are not tried out first, which takes seconds."""
+    return jax.jit(function, compiler_options=_on_gpu(_UNTRIED))
+
+
+def _on_gpu(option: tuple[str, str]) -> dict[str, str] | None:
+    return _known(option) if jax.default_backend() == "gpu" else None
 
 
 @cache

@@ -81,7 +81,7 @@ def glue(array: Array, axis: int = -1) -> Array:
 
 @jax.custom_vjp
 def _collected(parts: Array, there: Array, place: Array) -> Array:
-    return parts.at[..., there].get(mode="fill", fill_value=0).sum(-2)
+    return _at(parts, there).sum(-2)
 
 
 def _collected_forward(parts: Array, there: Array, place: Array) -> tuple[Array, Array]:
@@ -94,7 +94,19 @@ def _collected_backward(place: Array, g: Array) -> tuple[Array, None, None]:
     The barriers keep a GPU from finding it anew for each of its uses.
     """
     barrier = jax.lax.optimization_barrier
-    return barrier(barrier(g).at[..., place].get(mode="fill", fill_value=0)), None, None
+    return barrier(_at(barrier(g), place)), None, None
+
+
+def _at(array: Array, numbers: Array) -> Array:
+    """The columns of an array (…, n) with these numbers, (…, *numbers); zeros where a number is n.
+
+    Taken row by row, which a GPU does in less time than whole columns.
+    """
+    n = array.shape[-1]
+    rows, columns = array.reshape(-1, n), jnp.where(numbers < n, numbers, 0).reshape(1, -1)
+    columns = jnp.broadcast_to(columns, (len(rows), columns.size))
+    taken = jnp.take_along_axis(rows, columns, axis=1, mode="promise_in_bounds")
+    return jnp.where(numbers < n, taken.reshape(*array.shape[:-1], *numbers.shape), 0)
 
 
 _collected.defvjp(_collected_forward, _collected_backward)

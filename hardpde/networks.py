@@ -194,12 +194,13 @@ def _points_first(layers: list[tuple[Array, Array]], inputs: Array, second: int 
 
 
 def _exactly(array: Array) -> Any:
-    """How a product keeps full precision: single precision by three products of TF32 each, where there are such."""
-    three = array.dtype == jnp.float32 and _has_tf32()
-    return jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3 if three else "highest"
+    """How a product keeps full precision: single precision is three numbers of bfloat16, whose products run on tensor
+    cores where there are such; the six that count are added up."""
+    six = array.dtype == jnp.float32 and _has_bfloat16()
+    return jax.lax.DotAlgorithmPreset.BF16_BF16_F32_X6 if six else "highest"
 
 
-def _has_tf32() -> bool:
+def _has_bfloat16() -> bool:
     """Whether computations run on a GPU of NVIDIA's, from Ampere on."""
     device = jax.config.jax_default_device or jax.local_devices()[0]  # type: ignore[attr-defined]
     found = re.fullmatch(r"(\d+)\.\d+", getattr(device, "compute_capability", ""))
@@ -254,8 +255,11 @@ def _rows_backward(factors: tuple[Array, Array], g: Array) -> tuple[Array, Array
     parts = 1 if w.ndim == 2 else next(p for p in (16, 8, 4, 2, 1) if rows % p == 0 and (rows >= p * FEW or p == 1))
     if parts > 1:
         jet, g = (a.reshape(*a.shape[:-2], parts, rows // parts, a.shape[-1]) for a in (jet, g))
-    # The narrow factor first, which takes half the time.
-    sums = _summed(jet, g) if jet.shape[-1] <= g.shape[-1] else jnp.swapaxes(_summed(g, jet), -1, -2)
+    # The narrow factor first, which takes half the time; the barrier keeps the compiler from turning it round.
+    if jet.shape[-1] <= g.shape[-1]:
+        sums = _summed(jet, g)
+    else:
+        sums = jnp.swapaxes(jax.lax.optimization_barrier(_summed(g, jet)), -1, -2)
     return back, sums.sum(-3) if parts > 1 else sums
 
 

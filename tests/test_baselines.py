@@ -706,16 +706,16 @@ def test_the_order_of_points_changes_nothing_for_derivatives_along_a_direction(s
         assert all(close(a, b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True))
 
 
-@pytest.mark.parametrize("dtype, capability, three", [
+@pytest.mark.parametrize("dtype, capability, six", [
     ("float32", "9.0", True), ("float32", "8.0", True), ("float32", "7.5", False), ("float32", "gfx90a", False),
     ("float64", "9.0", False), ("float32", None, False)])
-def test_products_are_in_full_precision_wherever_they_run(dtype, capability, three, monkeypatch):
-    """In three of TF32 where there is such a thing, and in no less than single precision elsewhere."""
+def test_products_are_in_full_precision_wherever_they_run(dtype, capability, six, monkeypatch):
+    """In six of bfloat16 where there is such a thing, and in no less than single precision elsewhere."""
     known = {} if capability is None else {"compute_capability": capability}
     gpu = SimpleNamespace(**known)
     monkeypatch.setattr(jax, "local_devices", lambda backend=None: [gpu] if backend is None else jax.devices(backend))
     array = np.zeros(1, dtype)
-    wished = jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3 if three else "highest"
+    wished = jax.lax.DotAlgorithmPreset.BF16_BF16_F32_X6 if six else "highest"
     assert networks._exactly(array) == wished
     with briefly():  # on the CPU
         assert networks._exactly(array) == "highest"

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 from hardpde import compiling
-from hardpde.compiling import briefly, compile_beside, often
+from hardpde.compiling import briefly, compile_beside, often, seldom
 
 OPTION = "jax_disable_most_optimizations"
 
@@ -92,6 +92,7 @@ def test_an_option_that_the_compiler_does_not_know_is_left_out(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     known = ("xla_cpu_enable_fast_math", "False")
     for option, expected in ((known, dict([known])), (("xla_gpu_no_such_option", "CONCURRENT"), None)):
-        monkeypatch.setattr(compiling, "_AT_ONCE", option)
         assert compiling._known(option) == expected
-        assert often(lambda x: x + 1)(jnp.ones(3)).sum() == 6
+        for name, jit in (("_AT_ONCE", often), ("_UNTRIED", seldom)):
+            monkeypatch.setattr(compiling, name, option)
+            assert jit(lambda x: x + 1)(jnp.ones(3)).sum() == 6

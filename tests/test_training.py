@@ -13,7 +13,7 @@ from jax.flatten_util import ravel_pytree
 
 import hardpde as hp
 from hardpde.methods import exact
-from hardpde.training import OPTIMISERS, Stage, adam, fit, ssbroyden
+from hardpde.training import OPTIMISERS, Stage, adam, fit, fit_all, ssbroyden
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 SMALL = {"width": 8, "depth": 2, "points": 64}
@@ -97,7 +97,8 @@ def test_a_block_is_compiled_once_however_many_there_are(formulation, caplog):
     assert 0 < compilations(1) == compilations(4)
 
 
-def test_what_later_stages_call_is_compiled_beside_the_first(formulation, caplog, monkeypatch):
+@pytest.mark.parametrize("many", [1, 2])
+def test_what_stages_call_is_compiled_beside_the_draws(formulation, many, caplog, monkeypatch):
     """Then their calls compile nothing: the held-out loss, the loss with its gradient, and the block of each."""
     module, calls = sys.modules["hardpde.training.fit"], []
     beside = module.compile_beside
@@ -105,15 +106,17 @@ def test_what_later_stages_call_is_compiled_beside_the_first(formulation, caplog
     def compilations():
         caplog.clear()
         with jax.log_compiles():  # of this thread
-            fit(formulation, [Stage("adam", adam(), 5, block=5), Stage("ssbroyden", ssbroyden(), 5, block=5),
-                              Stage("ssbroyden", ssbroyden(), 10, redraw=2, block=10)], jax.random.key(0))
+            fit_all(formulation, [Stage("adam", adam(), 5, block=5), Stage("ssbroyden", ssbroyden(), 5, block=5),
+                                  Stage("ssbroyden", ssbroyden(), 4, block=4),
+                                  Stage("ssbroyden", ssbroyden(), 10, redraw=2, block=10)],
+                    jax.random.split(jax.random.key(0), many))
         return sum("Finished XLA compilation" in record.getMessage() for record in caplog.records)
 
     monkeypatch.setattr(module, "compile_beside", lambda jobs: calls.append(jobs) or [])
     compilations()  # what is compiled once in a process
     one_by_one = compilations()
     monkeypatch.setattr(module, "compile_beside", lambda jobs: [job for job in beside(jobs) if job.result()])
-    assert len(calls[-1]) == 4 and compilations() == one_by_one - 4
+    assert len(calls[-1]) == 6 and compilations() == one_by_one - 6
 
 
 @pytest.mark.parametrize("numbers", [(0, 0, 50), (10, -1, 50), (10, 0, 0)])

@@ -109,7 +109,7 @@ def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inpu
         return _assemble(ansatz, scale, x, ids, classes, differentiate, second)
 
     def _choose(key: Array) -> tuple[Array, Array]:
-        return pick(*on_cpu(look, key), classes)
+        return on_cpu(lambda key: pick(*look(key), classes), key)
 
     @jax.jit
     def _batch(x: Array, ids: Array, part: Part) -> Batch:

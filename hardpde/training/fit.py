@@ -14,7 +14,7 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 
-from hardpde.compiling import compile_beside, often
+from hardpde.compiling import compile_beside, often, seldom
 from hardpde.training import checkpoint, sharding
 from hardpde.training.optimisers import STALLED, ahead, describe_status, looking_ahead, status
 
@@ -90,18 +90,10 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
     spread = partial(sharding.everywhere, formulation.mesh)
     init_keys, held_keys, stage_keys = jnp.moveaxis(jax.vmap(lambda key: jax.random.split(key, 3))(keys), 1, 0)
     settle = partial(sharding.settled, formulation.mesh)
-    model = settle(start(jax.jit(lambda keys: spread(lift(formulation.init)(keys)))(init_keys)))
-    held_out = sharding.stacked(formulation.mesh, [
-        formulation.draw_held_out(key, _one(model, k)) for k, key in enumerate(held_keys)])
-    weights = jnp.broadcast_to(jnp.asarray(formulation.weights), (many, len(formulation.weights)))
-    weights = settle(jax.jit(spread)(weights))
     trainings = [Training(None) for _ in range(many)]
     loss = often(lift(formulation.loss))
-    value_and_grad = often(lift(lambda model, weights, batch: spread(
+    value_and_grad = seldom(lift(lambda model, weights, batch: spread(
         formulation.value_and_grad(model, batch._replace(weights=weights)))))
-    flat = jax.jit(lift(lambda *trees: ravel_pytree(trees)[0]))
-    unflat = ravel_pytree(jax.tree.map(lambda a: a[0], (model, weights)))[1]
-    lay_out = partial(sharding.laid_out, formulation.mesh, weights=_count(model) // many)
     start_stage, resumed, offset = 0, None, 0.0
     if resume and path is not None and path.exists():
         resumed = checkpoint.read_meta(path, ("stage", "step", "ended", "trainings"))
@@ -115,41 +107,50 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
     saved = time.perf_counter()
     # A block of each stage; the last of a stage may be shorter.
     blocks = [cache(partial(_block, formulation, stage, many)) for stage in stages]
-    compiling: list[Future] = []
+    weights = jnp.broadcast_to(jnp.asarray(formulation.weights), (many, len(formulation.weights)))
+    weights = settle(jax.jit(spread)(weights))
+    compiling: dict[int, list[Future]] = {}
+    if formulation.mesh is None:
+        kind = _kinds(lift(formulation.init), init_keys)
+        held_kind = _kinds(partial(_draw, formulation, formulation.draw_held_out), held_keys, kind)
+        calls = {loss: (start_stage, (kind, held_kind))}  # by function: when it is needed first, for which arguments
+        for number in range(start_stage, len(stages)):
+            for function, arguments in _first_calls(formulation, stages[number], blocks[number], value_and_grad, lift,
+                                                    kind, weights, stage_keys):
+                calls.setdefault(function, (number, arguments))
+        for (number, _), job in zip(calls.values(), compile_beside([(f, a) for f, (_, a) in calls.items()])):
+            compiling.setdefault(number, []).append(job)
+    model = settle(start(jax.jit(lambda keys: spread(lift(formulation.init)(keys)))(init_keys)))
+    held_out = _draw(formulation, formulation.draw_held_out, held_keys, model)
+    flat = jax.jit(lift(lambda *trees: ravel_pytree(trees)[0]))
+    unflat = ravel_pytree(jax.tree.map(lambda a: a[0], (model, weights)))[1]
+    lay_out = partial(sharding.laid_out, formulation.mesh, weights=_count(model) // many)
 
     for number in range(start_stage, len(stages)):
         stage = stages[number]
-        stage_key = jax.vmap(jax.random.fold_in, (0, None))(stage_keys, number)
+        stage_key = _at(stage_keys, number)
         state = settle(jax.jit(lift(lambda model, stage=stage: lay_out(stage.optimiser.init(model))))(model))
         step, batch, good = 0, (), flat(model, weights)
         steps, endings, resting = np.zeros(many, int), [""] * many, np.zeros(many, bool)
         if not stage.periods:
-            batch = _draw(formulation, stage_key, 0, model)
+            batch = _draw(formulation, formulation.draw, _at(stage_key, 0), model)
         if resumed is not None:
             tree = checkpoint.load(path, (model, weights, state, batch, good))  # type: ignore[arg-type]
             (model, weights, state, batch, good), step = settle(tree), resumed["step"]
             ended, resumed = resumed["ended"], None
             steps, endings, resting = np.array(ended["steps"]), ended["why"], np.array(ended["resting"])
-        if number == start_stage and formulation.mesh is None and not stage.periods:
-            jobs = [(loss, (model, held_out))]
-            for later in range(number + 1, len(stages)):
-                jobs += _first_calls(stages[later], blocks[later], value_and_grad, lift,
-                                     (model, weights, batch, stage_key))
-            compiling = compile_beside(jobs)
-        if number > start_stage:
-            wait(compiling)
+        wait(compiling.get(number, ()))
         while step < stage.steps and not all(endings):
             fresh = step == 0
             if not stage.periods and stage.redraw and step and step % stage.redraw == 0:
-                batch = _draw(formulation, stage_key, step, model)
+                batch = _draw(formulation, formulation.draw, _at(stage_key, step), model)
                 fresh, resting[:] = True, False
             if fresh and not stage.periods and ahead(state):
                 state = looking_ahead(state, value_and_grad(model, weights, batch))
             length = min(stage.length, stage.steps - step)
             active = np.array([not why for why in endings]) & ~resting
             model, weights, state, losses, visited, codes = blocks[number](length)(
-                model, weights, state, batch, jax.vmap(jax.random.fold_in, (0, None))(stage_key, step),
-                jnp.full(many, fresh), jnp.asarray(active))
+                model, weights, state, batch, _at(stage_key, step), jnp.full(many, fresh), jnp.asarray(active))
             losses, codes = np.asarray(losses), np.asarray(codes)
             finite = np.isfinite(losses)
             counts = np.where(finite.all(1), length, np.argmin(finite, axis=1))
@@ -200,17 +201,23 @@ def history_so_far(path: Path) -> list[dict]:
     return checkpoint.read_meta(path, ("trainings",))["trainings"][0]["history"] if path.exists() else []
 
 
-def _first_calls(stage: Stage, blocks: Callable, value_and_grad: Callable, lift: Callable, now: tuple) -> list[tuple]:
-    """What a stage will call first: functions, with arguments like those they will have."""
-    model, weights, batch, keys = now
-    place = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
-    state = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=place, weak_type=a.weak_type),
-                         jax.eval_shape(lift(stage.optimiser.init), model))
+def _first_calls(formulation, stage: Stage, blocks: Callable, value_and_grad: Callable, lift: Callable, model: Any,
+                 weights: jax.Array, keys: jax.Array) -> list[tuple]:
+    """What a stage will call first: functions, with the kinds of their arguments."""
+    state = _kinds(lift(stage.optimiser.init), model)
+    batch = () if stage.periods else _kinds(partial(_draw, formulation, formulation.draw), keys, model)
     calls = [(blocks(min(stage.length, stage.steps)),
-              (model, weights, state, () if stage.periods else batch, keys, *[jnp.ones(len(keys), bool)] * 2))]
+              (model, weights, state, batch, keys, *[jnp.ones(len(keys), bool)] * 2))]
     if ahead(state) and not stage.periods:
         calls.append((value_and_grad, (model, weights, batch)))
     return calls
+
+
+def _kinds(function: Callable, *arguments: Any) -> Any:
+    """Shapes and types of what a function returns, as they are once it is settled."""
+    place = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=place, weak_type=a.weak_type),
+                        jax.eval_shape(function, *arguments))
 
 
 def _alone(function: Callable) -> Callable:
@@ -223,9 +230,14 @@ def _alone(function: Callable) -> Callable:
     return lifted
 
 
-def _draw(formulation, keys: jax.Array, step: int, model: Any) -> Any:
-    return sharding.stacked(formulation.mesh, [
-        formulation.draw(jax.random.fold_in(key, step), _one(model, k)) for k, key in enumerate(keys)])
+def _draw(formulation, draw: Callable, keys: jax.Array, model: Any) -> Any:
+    """A draw for each model."""
+    batches = [draw(key, _one(model, k)) for k, key in enumerate(keys)]
+    return sharding.settled(formulation.mesh, sharding.stacked(formulation.mesh, batches))
+
+
+def _at(keys: jax.Array, number: int) -> jax.Array:
+    return jax.vmap(jax.random.fold_in, (0, None))(keys, number)
 
 
 def _one(model: Any, k: int) -> Any:
