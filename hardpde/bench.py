@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from hardpde.ansatz import Batch
 from hardpde.compare import step_times
@@ -21,6 +22,7 @@ from hardpde.solve import make_formulation, make_settings, run, run_seeds
 
 SAMPLE = 0.05  # seconds that one sample of a time takes at least: short functions are called many times
 IN_CACHE = 32e6  # bytes of activations of a part of a batch that stay in the cache of a CPU
+LITTLE = 1e-9  # times the gradient is what a step changes in the weights
 ROUNDS = 8  # of changes of a long array, so that making room for it does not count
 PASSES = 4  # activations are written and read once, and so are their gradients
 
@@ -57,39 +59,53 @@ def time_step(problem: Problem, settings: dict[str, Any], repeats: int = 20) -> 
     model = formulation.init(jax.random.key(0))
     batch = formulation.draw(jax.random.key(1), None)
     lowering = time.perf_counter()
-    step = compile_step(formulation, model, batch)
+    steps = compile_steps(formulation, model, batch)
     compiled = time.perf_counter()
-    jax.block_until_ready(step(model, batch))
+    jax.block_until_ready(steps(model, batch, 1))
     first = time.perf_counter()
-    times = milliseconds(step, model, batch, repeats=repeats)
+    number = math.ceil(SAMPLE / 1e-3 / min(milliseconds(steps, model, batch, 1, repeats=2)))
+    times = [ms / number for ms in milliseconds(steps, model, batch, number, repeats=repeats)]
     drawing = milliseconds(formulation.draw, jax.random.key(2), None, repeats=3)
     return formulation, {
         "points": formulation.points, "chunks": formulation.chunks, "parameters": count(model),
         "dtype": str(formulation.dtype), "step_ms": statistics.median(times), "fastest_ms": min(times),
         "draw_ms": statistics.median(drawing), "compile_s": compiled - lowering, "first_step_s": first - start,
-        "counts": counts(formulation, model, batch), "xla": xla_counts(step, formulation.chunks),
-        "temporary_bytes": temporary_bytes(step),
+        "counts": counts(formulation, model, batch), "xla": xla_counts(steps, formulation.chunks),
+        "temporary_bytes": temporary_bytes(steps),
     }
 
 
-def compile_step(formulation: Formulation, model: Model, batch: Batch) -> Any:
-    """The loss with its gradient, compiled; with the new weights of its terms where a method balances them."""
+def compile_steps(formulation: Formulation, model: Model, batch: Batch) -> Any:
+    """Steps one after the other, compiled: (model, batch, number) → the model and the losses, added up.
+
+    A step is the loss with its gradient, and the new weights of its terms where a method balances them. The model
+    changes a little each time, as in a training, so that no step can be left out.
+    """
     function = formulation.value_and_grad if formulation.balance is None else formulation.rebalance
-    return often(function).lower(model, batch).compile()
+
+    def steps(model: Model, batch: Batch, number: Array) -> tuple[Model, Array]:
+        def one(_: Array, carry: tuple[Model, Array]) -> tuple[Model, Array]:
+            model, total = carry
+            value, gradient = function(model, batch)[-2:]
+            return jax.tree.map(lambda a, b: a - LITTLE * b, model, gradient), total + value
+
+        return jax.lax.fori_loop(0, number, one, (model, jnp.zeros((), formulation.dtype)))
+
+    return often(steps).lower(model, batch, 1).compile()
 
 
-def temporary_bytes(step: Any) -> int:
-    """The memory that a compiled step needs beside what it is given and what it returns."""
-    return int(step.memory_analysis().temp_size_in_bytes)
+def temporary_bytes(steps: Any) -> int:
+    """The memory that compiled steps need beside what they are given and what they return."""
+    return int(steps.memory_analysis().temp_size_in_bytes)
 
 
-def xla_counts(step: Any, chunks: int) -> dict[str, float]:
+def xla_counts(steps: Any, chunks: int) -> dict[str, float]:
     """What XLA itself counts: every operation, and every access of every fused part of the program.
 
     Of a loop it counts one pass, and a step passes over its chunks. The operations are almost all in that loop; the
     bytes are not, so that those of a step with chunks are not known.
     """
-    found = step.cost_analysis()
+    found = steps.cost_analysis()
     return {"flops": chunks * found.get("flops", math.nan),
             "bytes": found.get("bytes accessed", math.nan) if chunks == 1 else math.nan}
 

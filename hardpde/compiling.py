@@ -43,9 +43,9 @@ def often(function: Callable, **more: Any) -> Any:
     return jax.jit(function, compiler_options=_on_gpu(_AT_ONCE), **more)
 
 
-def seldom(function: Callable) -> Any:
+def seldom(function: Callable, **more: Any) -> Any:
     """`jax.jit` for what training does now and then: on a GPU, kernels are not tried out first, which takes seconds."""
-    return jax.jit(function, compiler_options=_on_gpu(_UNTRIED))
+    return jax.jit(function, compiler_options=_on_gpu(_UNTRIED), **more)
 
 
 def _on_gpu(option: tuple[str, str]) -> dict[str, str] | None:

@@ -8,7 +8,7 @@ import pytest
 
 import hardpde as hp
 from hardpde.ansatz import Batch, Term
-from hardpde.bench import Evaluation, compile_step, counts, evaluations, table, temporary_bytes, xla_counts
+from hardpde.bench import Evaluation, compile_steps, counts, evaluations, table, temporary_bytes, xla_counts
 from hardpde.cli import main
 from hardpde.lists import TILE
 from hardpde.networks import mlp
@@ -64,7 +64,7 @@ def test_xla_counts_little_more_than_the_products(method):
     formulation, model, batch = made(method, points=128, **wide, **chunk)
     found = counts(formulation, model, batch)["flops"]
     assert formulation.chunks == 1
-    assert 0.95 * found < xla_counts(compile_step(formulation, model, batch), 1)["flops"] < 1.6 * found
+    assert 0.95 * found < xla_counts(compile_steps(formulation, model, batch), 1)["flops"] < 1.6 * found
 
 
 def test_a_step_needs_memory_in_proportion_to_the_points_or_to_the_chunk():
@@ -72,7 +72,7 @@ def test_a_step_needs_memory_in_proportion_to_the_points_or_to_the_chunk():
         """Temporary bytes, without a copy of what is given."""
         formulation, model, batch = made("hc", points=points, chunk=chunk)
         given = counts(formulation, model, batch)["given_bytes"] if chunk < points else 0
-        return temporary_bytes(compile_step(formulation, model, batch)) - given
+        return temporary_bytes(compile_steps(formulation, model, batch)) - given
 
     few, many = beside(1024, 1024), beside(4096, 4096)
     assert 3.5 < many / few < 4.5

@@ -10,7 +10,7 @@ from test_examples import load
 
 import hardpde as hp
 import hardpde.methods.exact  # the module: the package has a function of this name
-from hardpde.bench import compile_step, evaluations, xla_counts
+from hardpde.bench import compile_steps, evaluations, xla_counts
 from hardpde.evaluation.certificate import certify, random_models, violation
 from hardpde.geometry import Difference, Nearby, distances
 from hardpde.geometry.nearby import FEW
@@ -95,6 +95,6 @@ def test_a_step_costs_the_same_with_ten_and_with_a_thousand_holes():
         found = list(evaluations(model, batch))
         # A network at a point, and at one foot where a collar holds it, whatever the number of holes.
         assert sum(evaluation.rows for evaluation in found) < 2.1 * 3 * formulation.points
-        counted = xla_counts(compile_step(formulation, model, batch), formulation.chunks)["flops"]
+        counted = xla_counts(compile_steps(formulation, model, batch), formulation.chunks)["flops"]
         shares.append(counted / sum(evaluation.flops for evaluation in found))
     assert shares[1] == pytest.approx(shares[0], rel=0.1)  # and nothing beside the networks grows

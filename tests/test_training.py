@@ -99,7 +99,7 @@ def test_a_block_is_compiled_once_however_many_there_are(formulation, caplog):
 
 @pytest.mark.parametrize("many", [1, 2])
 def test_what_stages_call_is_compiled_beside_the_draws(formulation, many, caplog, monkeypatch):
-    """Then their calls compile nothing: the held-out loss, the loss with its gradient, and the block of each."""
+    """Then their calls compile nothing: first model, held-out loss, the loss with its gradient, the block of each."""
     module, calls = sys.modules["hardpde.training.fit"], []
     beside = module.compile_beside
 
@@ -116,7 +116,7 @@ def test_what_stages_call_is_compiled_beside_the_draws(formulation, many, caplog
     compilations()  # what is compiled once in a process
     one_by_one = compilations()
     monkeypatch.setattr(module, "compile_beside", lambda jobs: [job for job in beside(jobs) if job.result()])
-    assert len(calls[-1]) == 6 and compilations() == one_by_one - 6
+    assert len(calls[-1]) == 7 and compilations() == one_by_one - 7
 
 
 @pytest.mark.parametrize("numbers", [(0, 0, 50), (10, -1, 50), (10, 0, 0)])

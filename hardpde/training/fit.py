@@ -19,6 +19,7 @@ from hardpde.training import checkpoint, sharding
 from hardpde.training.optimisers import STALLED, ahead, describe_status, looking_ahead, status
 
 CHECKPOINT_SECONDS = 60.0
+SHORT = 2000, 0.05  # fewer steps than this, and a smaller share of all: finding the best kernels takes longer
 
 
 @dataclass(frozen=True)
@@ -106,22 +107,27 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
         offset = max(training.seconds for training in trainings)
     saved = time.perf_counter()
     # A block of each stage; the last of a stage may be shorter.
-    blocks = [cache(partial(_block, formulation, stage, many)) for stage in stages]
+    few = min(SHORT[0], SHORT[1] * sum(stage.steps for stage in stages))
+    blocks = [cache(partial(_block, formulation, stage, many, seldom if stage.steps < few else often))
+              for stage in stages]
     weights = jnp.broadcast_to(jnp.asarray(formulation.weights), (many, len(formulation.weights)))
     weights = settle(jax.jit(spread)(weights))
+    make = jax.jit(lambda keys: spread(lift(formulation.init)(keys)))
+    draw_held_out = partial(_draw, formulation, formulation.draw_held_out, model=None)
     compiling: dict[int, list[Future]] = {}
     if formulation.mesh is None:
-        kind = _kinds(lift(formulation.init), init_keys)
-        held_kind = _kinds(partial(_draw, formulation, formulation.draw_held_out), held_keys, kind)
-        calls = {loss: (start_stage, (kind, held_kind))}  # by function: when it is needed first, for which arguments
+        kind = _kinds(make, init_keys)
+        # By function: which stage needs it first (−1: all of them), and for which arguments.
+        calls = {make: (-1, (init_keys,)), loss: (start_stage, (kind, _kinds(draw_held_out, held_keys)))}
         for number in range(start_stage, len(stages)):
             for function, arguments in _first_calls(formulation, stages[number], blocks[number], value_and_grad, lift,
                                                     kind, weights, stage_keys):
                 calls.setdefault(function, (number, arguments))
         for (number, _), job in zip(calls.values(), compile_beside([(f, a) for f, (_, a) in calls.items()])):
             compiling.setdefault(number, []).append(job)
-    model = settle(start(jax.jit(lambda keys: spread(lift(formulation.init)(keys)))(init_keys)))
-    held_out = _draw(formulation, formulation.draw_held_out, held_keys, model)
+    held_out = draw_held_out(held_keys)
+    wait(compiling.get(-1, ()))
+    model = settle(start(make(init_keys)))
     flat = jax.jit(lift(lambda *trees: ravel_pytree(trees)[0]))
     unflat = ravel_pytree(jax.tree.map(lambda a: a[0], (model, weights)))[1]
     lay_out = partial(sharding.laid_out, formulation.mesh, weights=_count(model) // many)
@@ -264,7 +270,7 @@ def _save(path: Path, trainings: list[Training], stage: int, step: int, ended: d
         {key: getattr(training, key) for key in keys} for training in trainings]})
 
 
-def _block(formulation, stage: Stage, many: int, length: int):
+def _block(formulation, stage: Stage, many: int, jit: Callable, length: int):
     """A compiled block: (model, weights, state, batch, key, fresh, active) → model, weights, state, losses, models and
     weights visited, status; all of them with the models along their first axis. Of many, those not active stay."""
     weighing = stage.reweigh and formulation.balance is not None
@@ -321,4 +327,4 @@ def _block(formulation, stage: Stage, many: int, length: int):
         return model, weights, sharding.laid_out(mesh, state, number), losses, visited, code
 
     # The state is given up to the result: it may hold a large matrix that must not exist twice.
-    return often((jax.vmap if many > 1 else _alone)(block), donate_argnums=2)
+    return jit((jax.vmap if many > 1 else _alone)(block), donate_argnums=2)
