@@ -17,6 +17,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.conditions import Condition
+from hardpde.errors import first_line
 from hardpde.fields import Schema
 from hardpde.geometry import Kind, Nearby, Piece, stack
 from hardpde.geometry.base import Bounds
@@ -738,7 +739,7 @@ def _sampled(function: Callable, x: Array, shape: tuple[int, ...], what: str) ->
     try:
         values = np.asarray(jax.vmap(lambda x: jnp.asarray(function(x), float))(x))
     except Exception as error:
-        raise ValueError(f"{what} cannot be evaluated: {str(error).splitlines()[0]}") from None
+        raise ValueError(f"{what} cannot be evaluated: {first_line(error)}") from None
     if values.shape[1:] != shape:
         raise ValueError(f"{what} has shape {values.shape[1:]} at a point; it must be {wanted}")
     if not np.isfinite(values).all():

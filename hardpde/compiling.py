@@ -1,6 +1,7 @@
 """How functions are compiled: soon, where they run once or seldom, with all care, where they run often, and beside
 other work, where they are needed later."""
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -36,6 +37,12 @@ def briefly() -> Iterator[None]:
         if alone:
             with _turn:
                 jax.config.update(_OPTION, _brief.pop())
+
+
+def here() -> Any:
+    """The device on which computations run: the one that was asked for, or the first."""
+    wished = jax.config.jax_default_device  # type: ignore[attr-defined]
+    return wished if isinstance(wished, jax.Device) else jax.local_devices(backend=wished)[0]
 
 
 def often(function: Callable, **more: Any) -> Any:
@@ -81,7 +88,7 @@ def compile_beside(calls: list[tuple[Any, tuple]]) -> list[Future]:
             with _turn:
                 _beside.pop()
 
-    pool = ThreadPoolExecutor(max(1, len(calls)))
+    pool = ThreadPoolExecutor(max(1, min(len(calls), os.cpu_count() or 1)))  # what is needed first comes first
     found = [pool.submit(one, *call) for call in calls]
     pool.shutdown(wait=False)
     return found

@@ -19,6 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from hardpde.compiling import here
+
 NARROW = 5  # inputs or outputs of a layer, the constant among them
 EVEN = 4  # hidden widths are multiples of it on a GPU
 FEW = 1024  # rows that a product has at least, if it is cut into parts
@@ -202,8 +204,7 @@ def _exactly(array: Array) -> Any:
 
 def _has_bfloat16() -> bool:
     """Whether computations run on a GPU of NVIDIA's, from Ampere on."""
-    device = jax.config.jax_default_device or jax.local_devices()[0]  # type: ignore[attr-defined]
-    found = re.fullmatch(r"(\d+)\.\d+", getattr(device, "compute_capability", ""))
+    found = re.fullmatch(r"(\d+)\.\d+", getattr(here(), "compute_capability", ""))
     return found is not None and int(found[1]) >= 8
 
 

@@ -144,13 +144,8 @@ def with_steps(settings: dict[str, Any], steps: list[int]) -> dict[str, Any]:
                          f"stage")
     if min(steps) < 0 or sum(steps) == 0:
         raise ValueError("steps must be positive; 0 leaves a stage out, and one stage must remain")
-    new = []
-    for stage, n in zip(stages, steps):
-        redraw = stage.get("redraw", 0)
-        while redraw and n % redraw:  # the nearest period below that fits
-            redraw -= 1
-        if n:
-            new.append({**stage, "steps": n, "redraw": redraw if redraw < n else 0})
+    new = [{**stage, "steps": n, "redraw": redraw if (redraw := stage.get("redraw", 0)) < n else 0}
+           for stage, n in zip(stages, steps) if n]
     return {**settings, "stages": new}
 
 
@@ -177,12 +172,23 @@ def wished_kind(name: str, default: Any, value: Any) -> str:
     return "" if value is None or (whole(value) and value > 0) else "a positive whole number"
 
 
-def make_stages(specifications: list[dict[str, Any]]) -> list[Stage]:
-    """Stages from their plain description: optimiser, steps and, if wanted, options, redraw and block."""
+def described(stage: dict[str, Any] | Stage) -> dict[str, Any]:
+    """A stage as plain data, for the record; of a user's own optimiser the name is known."""
+    if not isinstance(stage, Stage):
+        return stage
+    return {"optimiser": stage.name, "steps": stage.steps, "redraw": stage.redraw, "block": stage.block}
+
+
+def make_stages(specifications: list[dict[str, Any] | Stage]) -> list[Stage]:
+    """Stages from their plain description: optimiser, steps and, if wanted, options, redraw and block; or as they are.
+    """
     if not isinstance(specifications, list) or not specifications:
         raise ValueError("stages are a list like [{'optimiser': 'adam', 'steps': 500}, …], with at least one")
     stages = []
     for spec in specifications:
+        if isinstance(spec, Stage):
+            stages.append(spec)
+            continue
         if not isinstance(spec, dict) or not {"optimiser", "steps"} <= set(spec) <= _STAGE_KEYS:
             raise ValueError(f"stage {spec!r} must name optimiser and steps, and may have options, redraw, "
                              f"block and reweigh")

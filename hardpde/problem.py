@@ -12,6 +12,7 @@ from jax import Array
 
 from hardpde.compiling import briefly
 from hardpde.conditions import INITIAL, Condition, Periodic
+from hardpde.errors import first_line
 from hardpde.fields import Filled, Schema, State, asks_for_laplacian, laplacian, make_schema
 from hardpde.geometry import Face, Piece, Shape, TimeSlice, check_shape, gap_matrix
 from hardpde.layout import Layout, arrange, stacked_rows
@@ -313,8 +314,12 @@ class Problem:
         layout = arrange(self.domain, self.schema, self.pointwise, self.time, self.hints.collar,
                          self.hints.sharp, self.parameters)
         room = self._room(layout)
-        if self.hints.collar is not None and (room < layout.collar).any():
-            k = int((room / layout.collar).argmin())
+        collar = self.hints.collar
+        stated = [collar is not None and (not isinstance(collar, dict) or piece.name in collar)
+                  for piece in layout.pieces]
+        share = np.where(stated, room / layout.collar, np.inf)
+        if (share < 1).any():
+            k = int(share.argmin())
             raise ValueError(f"the collar of '{layout.pieces[k].name}' is {layout.collar[k]:g} and reaches a periodic "
                              f"boundary; it must be at most {room[k]:g}")
         return replace(layout, collar=np.minimum(layout.collar, room)) if self.periods else layout
@@ -557,9 +562,9 @@ class Problem:
         try:
             place, slope = jax.jit(jax.vmap(lambda x: (mapping(x), jax.jacfwd(mapping)(x))))(x)
         except ValueError as error:
-            raise ValueError(f"the mapping: {_first_line(error)}") from None
+            raise ValueError(f"the mapping: {first_line(error)}") from None
         except Exception as error:
-            raise ValueError(f"the mapping cannot be evaluated: {type(error).__name__}: {_first_line(error)}") from None
+            raise ValueError(f"the mapping cannot be evaluated: {type(error).__name__}: {first_line(error)}") from None
         if place.shape != (len(x), d):
             raise ValueError(f"the mapping returns an array of shape {place.shape[1:]}; it is the place, ({d},)")
         if self.time is not None and np.abs(slope[:, :, d]).max() > 0:
@@ -615,9 +620,9 @@ class Problem:
             found = evaluate(jax.random.key(2), *drawn)
             (zero, f1, f2, mixed, across), points, normals = jax.tree.map(np.asarray, found)
         except ValueError as error:
-            raise ValueError(f"{where}: {_first_line(error)}") from None
+            raise ValueError(f"{where}: {first_line(error)}") from None
         except Exception as error:
-            raise ValueError(f"{where} cannot be evaluated: {type(error).__name__}: {_first_line(error)}") from None
+            raise ValueError(f"{where} cannot be evaluated: {type(error).__name__}: {first_line(error)}") from None
         size = 1 + np.abs(mixed).max(initial=0.0)
         if np.abs(zero).max(initial=0.0) > 1e-9 * size or np.abs(mixed - 2 * f1 + 3 * f2).max() > 1e-9 * size:
             raise ValueError(f"{where} is not linear in the state; put constants on the right side, "
@@ -631,7 +636,7 @@ class Problem:
             raise ValueError(f"the data of {where}: {error}") from None
         except Exception as error:
             raise ValueError(f"the data of {where} cannot be evaluated or does not have {f1.shape[1]} rows: "
-                             f"{_first_line(error)}") from None
+                             f"{first_line(error)}") from None
 
     def _check_hints(self) -> None:
         """Shapes of what focus and scale state."""
@@ -647,7 +652,7 @@ class Problem:
         try:
             shape = jax.eval_shape(lambda x: jnp.asarray(stated(x)), jnp.ones(schema.point)).shape
         except Exception as error:
-            raise ValueError(f"the hint scale cannot be evaluated: {_first_line(error)}") from None
+            raise ValueError(f"the hint scale cannot be evaluated: {first_line(error)}") from None
         if shape not in ((), (1,), (number,)):
             raise ValueError(f"the hint scale returns an array of shape {shape}; it is one number, or one for each of "
                              f"the {number} equations")
@@ -809,9 +814,9 @@ class Problem:
             q, *dq = np.random.default_rng(4).standard_normal((1 + self.derivatives, schema.size))
             values, hints = jax.tree.map(np.asarray, evaluate(jax.random.key(4), q, np.stack(dq)))
         except ValueError as error:
-            raise ValueError(f"residual: {_first_line(error)}") from None
+            raise ValueError(f"residual: {first_line(error)}") from None
         except Exception as error:
-            raise ValueError(f"residual cannot be evaluated: {type(error).__name__}: {_first_line(error)}") from None
+            raise ValueError(f"residual cannot be evaluated: {type(error).__name__}: {first_line(error)}") from None
         if values.shape[1] != expected:
             raise ValueError(f"residual returns {values.shape[1]} equations and {expected} are expected, one for each "
                              f"component of a field that is not a gradient; state equations={values.shape[1]} "
@@ -994,7 +999,3 @@ def _solve(a: Array, b: Array) -> Array:
 def _vector(value: Any) -> Array:
     parts = value if isinstance(value, (tuple, list)) else (value,)
     return jnp.concatenate([jnp.ravel(jnp.asarray(part)) for part in parts])
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

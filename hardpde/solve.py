@@ -13,15 +13,16 @@ import jax
 import numpy as np
 
 from hardpde.devices import check_devices, spread
+from hardpde.errors import first_line
 from hardpde.files import as_path, replacing
 from hardpde.formulation import Formulation
 from hardpde.methods import METHODS
 from hardpde.networks import count
 from hardpde.parameters import as_points, column, values
-from hardpde.presets import make_stages, preset, wished_kind, with_steps
+from hardpde.presets import described, make_stages, preset, wished_kind, with_steps
 from hardpde.problem import Problem
 from hardpde.tensorboard import check_tensorboard, event_writer
-from hardpde.training import CHECKPOINT_SECONDS, Training, fit, fit_all, history_so_far
+from hardpde.training import CHECKPOINT_SECONDS, Stage, Training, fit, fit_all, history_so_far
 
 MOST_DENSE = 30_000  # weights for which a dense inverse Hessian is kept
 
@@ -134,18 +135,19 @@ class Solution:
         except OSError as error:
             raise ValueError(f"'{path}' cannot be read: {error.strerror or error}") from None
         except (ValueError, KeyError, TypeError, RuntimeError, EOFError) as error:
-            raise ValueError(f"'{path}' is damaged or not a model of this problem ({_line(error)})") from None
+            raise ValueError(f"'{path}' is damaged or not a model of this problem ({first_line(error)})") from None
         return cls(problem, formulation, settings, Training(model))
 
 
 def solve(problem: Problem, method: str = "exact", preset: str = "quick", seed: int = 0, *,
-          options: dict[str, Any] | None = None, stages: list[dict[str, Any]] | None = None,
+          options: dict[str, Any] | None = None, stages: list[dict[str, Any] | Stage] | None = None,
           steps: list[int] | None = None, schedule: str = "fair", devices: int = 1,
           report: Callable[[dict], None] = lambda record: None, tensorboard: str | Path | None = None) -> Solution:
     """Solve a problem as a preset says.
 
     `options` overrides settings of the method, e.g. {"width": 64}; `stages` replaces the preset's, e.g.
-    [{"optimiser": "adam", "steps": 500}, {"optimiser": "levenberg_marquardt", "steps": 200, "redraw": 50}];
+    [{"optimiser": "adam", "steps": 500}, {"optimiser": "levenberg_marquardt", "steps": 200, "redraw": 50}], or
+    [Stage("lion", optax.lion(1e-3), 500, redraw=50), …] with an optimiser of optax's that has no line search;
     `steps` changes the number of steps of each stage; `schedule` "as-published" keeps Adam's rate constant for the
     paper's baselines, as in the code behind its tables; `devices` share the points evenly; `tensorboard` is a folder
     for event files with the curves of the training, which TensorBoard reads.
@@ -155,7 +157,10 @@ def solve(problem: Problem, method: str = "exact", preset: str = "quick", seed: 
         check_tensorboard()
     check_problem(problem)
     settings = make_settings(problem, method, preset, seed, options, steps, stages, schedule, devices)
-    return run(problem, settings, report=report, tensorboard=tensorboard)
+    made = make_stages(stages) if stages is not None and any(isinstance(stage, Stage) for stage in stages) else None
+    if made and steps is not None:
+        raise ValueError("steps are given beside stages with optimisers of your own; state them in the stages")
+    return run(problem, settings, report=report, tensorboard=tensorboard, stages=made)
 
 
 def check_problem(problem: Any) -> None:
@@ -165,7 +170,7 @@ def check_problem(problem: Any) -> None:
 
 def make_settings(problem: Problem, method: str, preset_name: str, seed: int,
                   options: dict[str, Any] | None = None, steps: list[int] | None = None,
-                  stages: list[dict[str, Any]] | None = None, schedule: str = "fair",
+                  stages: list[dict[str, Any] | Stage] | None = None, schedule: str = "fair",
                   devices: int = 1) -> dict[str, Any]:
     """All settings of a run as plain data: with the problem, they determine the result."""
     if not isinstance(method, str) or method not in METHODS:
@@ -174,17 +179,22 @@ def make_settings(problem: Problem, method: str, preset_name: str, seed: int,
         raise ValueError(f"the seed is {seed!r}; it is a whole number from 0 to 2^32 − 1")
     if options is not None and not isinstance(options, dict):
         raise ValueError(f"options is {options!r}; it is a dictionary like {{'width': 64}}")
-    settings = preset(problem.name, method, preset_name, schedule)
+    settings = preset(problem.name if _comes_with_us(problem) else "", method, preset_name, schedule)
     settings["method"] |= {**(options or {}), **({"devices": devices} if devices != 1 else {})}
     if isinstance(wished := settings["method"].get("devices", 1), int):
         check_devices(wished)
     if stages is not None:
         make_stages(stages)
-        settings["stages"] = stages
+        settings["stages"] = [described(stage) for stage in stages]
     if steps is not None:
         settings = with_steps(settings, steps)
     return {"problem": problem.name, "method_name": method, "preset": preset_name, "schedule": schedule, "seed": seed,
             **settings}
+
+
+def _comes_with_us(problem: Problem) -> bool:
+    """Settings are known for built-in problems; a user's may have the name of one."""
+    return getattr(problem.residual, "__module__", "").startswith("hardpde.problems.")
 
 
 def make_formulation(problem: Problem, settings: dict[str, Any]) -> Formulation:
@@ -214,9 +224,13 @@ def check_options(settings: dict[str, Any]) -> None:
 
 def run(problem: Problem, settings: dict[str, Any], *, checkpoint: Path | None = None, resume: bool = False,
         report: Callable[[dict], None] = lambda record: None, every: float = CHECKPOINT_SECONDS,
-        formulation: Formulation | None = None, tensorboard: str | Path | None = None) -> Solution:
-    """Train as the settings say; with a checkpoint, a killed run can be resumed, and its curves for TensorBoard too."""
-    stages = make_stages(settings["stages"])
+        formulation: Formulation | None = None, tensorboard: str | Path | None = None,
+        stages: list[Stage] | None = None) -> Solution:
+    """Train as the settings say; with a checkpoint, a killed run can be resumed, and its curves for TensorBoard too.
+
+    stages: those of the settings, where they cannot be made from them.
+    """
+    stages = stages or make_stages(settings["stages"])
     formulation = formulation or make_formulation(problem, settings)
     with ExitStack() as stack:
         told = [report]
@@ -258,7 +272,3 @@ def fingerprint(problem: Problem) -> tuple[str, list[float]]:
 def _appended(x: np.ndarray, more: Mapping[str, Any]) -> np.ndarray:
     """Points (n, c) with more numbers, each the same for all or one for each."""
     return np.concatenate([x, *[column(name, value, len(x)) for name, value in more.items()]], axis=1)
-
-
-def _line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -372,7 +372,7 @@ HINTS = [
     (lambda: hints(decay="yes"), "decay"),
     (lambda: hints(root_time=3), "root_time"),
 ]
-PLAIN = type("Named", (), {"name": "line"})()
+PLAIN = type("Named", (), {"name": "line", "residual": None})()
 
 
 def options(**more):

@@ -93,6 +93,17 @@ def test_collars_keep_away_from_periodic_sides():
     assert set(widths) == {"bottom", "top", "hole"} and widths["hole"] <= 0.3 + 1e-12
 
 
+def test_a_stated_collar_leaves_the_others_to_the_layout():
+    """The automatic collar of the second hole would reach the side; nobody stated it, so it is cut."""
+    problem = Problem(
+        domain=Box((0, 0), (2, 1), name="box", sides={"left": "left", "right": "right"})
+        - Ball((0.6, 0.5), 0.1, name="a") - Ball((1.8, 0.5), 0.1, name="b"),
+        fields="u", hints=Hints(collar={"a": 0.05}), residual=lambda x, q, dq: laplacian(dq.u), free=["box"],
+        conditions=[periodic("left", "right"), dirichlet("a", "u"), dirichlet("b", "u", 1)])
+    widths = {piece.name: width for piece, width in zip(problem.layout.pieces, problem.layout.collar)}
+    assert widths["a"] == 0.05 and widths["b"] <= 0.1 + 1e-12
+
+
 @pytest.mark.parametrize("make, method", [(soft, exact), (bare, hc), (printed, hc)],
                          ids=["exact", "hc", "hc-extra"])
 def test_soft_periodicity_is_in_the_loss(make, method):

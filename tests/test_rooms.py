@@ -7,19 +7,20 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "hardpde"
 MODULES = sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.py"))
-CORE = {"fields", "geometry", "conditions", "layout", "parameters", "reference", "files", "compiling"}
+CORE = {"errors", "fields", "geometry", "conditions", "layout", "parameters", "reference", "files", "compiling"}
 SOLVING = {"problem", "networks", "lists", "ansatz", "inputs", "sampling", "blocks", "penalties", "formulation",
            "energy", "soft"}
 
 # room: the rooms it may import from, itself aside; a room is a folder or a module.
 MAY = {
-    "fields": set(), "networks": set(), "geometry": {"compiling", "files"}, "files": set(), "compiling": set(),
+    "errors": set(),
+    "fields": set(), "networks": {"compiling"}, "geometry": {"compiling", "files"}, "files": set(), "compiling": set(),
     "parameters": {"geometry"}, "reference": {"files"},
     "conditions": {"fields"},
     "layout": {"conditions", "fields", "geometry", "parameters"},
-    "problem": {"compiling", "conditions", "fields", "geometry", "layout", "parameters", "reference"},
+    "problem": {"compiling", "conditions", "errors", "fields", "geometry", "layout", "parameters", "reference"},
     "lists": {"networks"},
-    "ansatz": {"conditions", "fields", "geometry", "layout", "lists"},
+    "ansatz": {"conditions", "errors", "fields", "geometry", "layout", "lists"},
     "blocks": {"geometry"},
     "inputs": {"geometry", "problem"},
     "sampling": {"geometry", "parameters", "problem"},

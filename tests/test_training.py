@@ -8,6 +8,7 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from jax.flatten_util import ravel_pytree
 
@@ -63,17 +64,91 @@ def comparable(training):
 @pytest.mark.parametrize("redraw", [0, 1, 5, 10, 50, 60, 500])
 @pytest.mark.parametrize("block", [1, 20, 50])
 def test_blocks_fill_the_stage_and_fit_the_redraws(steps, redraw, block):
-    if 0 < redraw < block and steps % redraw:
-        with pytest.raises(ValueError, match="not a multiple of redraw"):
-            Stage("s", adam(), steps, redraw, block)
-        return
-    stage = Stage("s", adam(), steps, redraw, block)
-    assert 1 <= stage.length <= block
-    if 0 < redraw < block:
-        assert stage.periods * redraw == stage.length
-    else:
-        assert stage.periods == 0
-        assert redraw % stage.length == 0  # points are redrawn between blocks only
+    stage, step, lengths = Stage("s", adam(), steps, redraw, block), 0, []
+    while step < steps:
+        length = stage.length(step)
+        assert 1 <= length <= block
+        if redraw and stage.inside:  # whole periods, or the last one, which is short
+            assert length % stage.draws(length) == 0
+            assert length == redraw * stage.draws(length) or length == steps - step < redraw
+        elif redraw:
+            assert stage.draws(length) == 1 and step // redraw == (step + length - 1) // redraw
+        lengths.append(length)
+        step += length
+    assert step == steps and len(set(lengths)) <= 3  # so few are compiled
+
+
+def test_a_last_period_may_be_short(formulation):
+    """Points are redrawn after 10, 20, … steps, inside blocks and between them, whatever the number of steps."""
+    for block in (20, 10):
+        stage = Stage("ssbroyden", ssbroyden(), 37, redraw=10, block=block)
+        training = fit(formulation, [stage], jax.random.key(0))
+        assert [record["step"] for record in training.history] == ([20, 30, 37] if block == 20 else [10, 20, 30, 37])
+        assert training.history[-1]["held_out"] < 0.5 * training.history[0]["held_out"]
+
+
+@pytest.mark.parametrize("steps", [2, 499, 5003])
+def test_other_numbers_of_steps_leave_alone_when_points_are_redrawn(steps):
+    """Redrawn more often, an optimiser would never come to know its loss."""
+    from hardpde.presets import preset, with_steps
+
+    settings = preset("", "exact", "quick")
+    before, after = (each["stages"][1]["redraw"] for each in (settings, with_steps(settings, [10, steps])))
+    assert after == (before if steps > before else 0)
+
+
+def test_a_problem_of_ones_own_may_have_the_name_of_a_built_in_one(problem):
+    """Its settings are the defaults; those made for the built-in problem are not for it."""
+    from hardpde.problems import PROBLEMS
+    from hardpde.solve import make_settings
+
+    own = replace(problem, name="poisson")
+    assert make_settings(own, "exact", "quick", 0)["method"] == make_settings(problem, "exact", "quick", 0)["method"]
+    assert make_settings(PROBLEMS["poisson"](), "exact", "quick", 0)["method"]["points"] == 256
+
+
+def test_a_mistake_in_a_later_stage_is_told_before_the_first_one_ends(formulation):
+    def update(updates, state, params=None, **extra):
+        raise ValueError("this optimiser cannot do that")
+
+    wrong, seen = optax.GradientTransformationExtraArgs(lambda params: (), update), []
+    with pytest.raises(ValueError, match="cannot do that"):
+        fit(formulation, [Stage("adam", adam(), 10**6, block=5), Stage("wrong", wrong, 5)], jax.random.key(0),
+            report=seen.append)
+    assert all(record["stage"] == "adam" and record["step"] < 10**6 for record in seen)
+
+
+@pytest.mark.parametrize("optimiser", [optax.adamw(1e-2), optax.chain(optax.clip(1.0), optax.sgd(1e-2))])
+def test_an_optimiser_of_optax_will_do(problem, optimiser, tmp_path):
+    solution = hp.solve(problem, options=SMALL, stages=[
+        {"optimiser": "adam", "steps": 5}, hp.Stage("mine", optimiser, 40, redraw=20, block=10)])
+    history = solution.training.history
+    assert [row["stage"] for row in history] == ["adam", *["mine"] * 4]
+    assert history[-1]["held_out"] < history[0]["held_out"]
+    solution.save(tmp_path / "model.eqx")
+    again = hp.Solution.load(tmp_path / "model.eqx", problem)
+    assert again.settings["stages"][1] == {"optimiser": "mine", "steps": 40, "redraw": 20, "block": 10}
+    np.testing.assert_array_equal(again([[0.3]])["u"], solution([[0.3]])["u"])
+
+
+def test_stages_of_ones_own_say_what_is_wrong(problem):
+    with pytest.raises(ValueError, match=r"stage 'mine': the optimiser is 'adam'; it must be an optax transformation"):
+        hp.Stage("mine", "adam", 5)
+    with pytest.raises(ValueError, match="state them in the stages"):
+        hp.solve(problem, stages=[hp.Stage("mine", optax.sgd(1e-2), 5)], steps=[3])
+
+
+def test_a_training_runs_where_it_is_told_to(formulation, monkeypatch):
+    from hardpde import compiling
+
+    cpu = jax.devices("cpu")[0]
+    assert compiling.here() == cpu
+    for wished in (cpu, "cpu"):
+        with jax.default_device(wished):
+            assert compiling.here() == cpu
+    other = object()
+    monkeypatch.setattr(jax, "local_devices", lambda backend=None: [other])
+    assert compiling.here() is other
 
 
 def test_a_block_is_compiled_once_however_many_there_are(formulation, caplog):

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from scipy.spatial import Delaunay
 
+from hardpde.errors import first_line
 from hardpde.evaluation import plots
 from hardpde.evaluation.certificate import boundary_points, certify, profiles, violation
 from hardpde.evaluation.export import write_series, write_vtu
@@ -47,8 +48,8 @@ def make_reference(problem: Problem) -> Reference | None:
     try:
         reference = problem.make_reference()
     except Exception as error:
-        line = (str(error).strip().splitlines() or [""])[0]
-        raise ValueError(f"the known solution cannot be evaluated: {type(error).__name__}: {line}") from None
+        raise ValueError(f"the known solution cannot be evaluated: {type(error).__name__}: {first_line(error)}"
+                         ) from None
     if reference is None:
         return None
     shapes, lead = problem.schema.shapes, () if reference.times is None else (len(reference.times),)

@@ -295,13 +295,14 @@ def record(formulation: Formulation, stage: Stage, seeds: list[int],
     stage_keys = jax.vmap(jax.random.fold_in, (0, None))(stage_keys, 0)
     model, state = jax.jit(jax.vmap(lambda key: _start(formulation, stage, key)))(init_keys)
     blocks = cache(lambda length: jax.jit(jax.vmap(partial(_block, formulation, stage, length))))
-    parts = []
-    for step in range(0, stage.steps, stage.length):
-        length = min(stage.length, stage.steps - step)
+    parts, step = [], 0
+    while step < stage.steps:
+        length = stage.length(step)
         drawn = jax.vmap(lambda key, step=step, length=length: _point_keys(stage, key, step, length))(stage_keys)
         model, state, part = blocks(length)(model, state, drawn)
         parts.append(jax.device_get(part))
-        report(step + length)
+        step += length
+        report(step)
     return Series(*(np.concatenate(each, axis=1) for each in zip(*parts)))
 
 
@@ -312,8 +313,8 @@ def _start(formulation: Formulation, stage: Stage, key: Array) -> tuple[Any, Any
 
 def _point_keys(stage: Stage, key: Array, step: int, length: int) -> Array:
     """The keys of the points of a block, one for each time they are drawn; the same key draws the same points."""
-    if stage.periods:
-        return jax.random.split(jax.random.fold_in(key, step), length // stage.redraw)
+    if stage.inside:
+        return jax.random.split(jax.random.fold_in(key, step), stage.draws(length))
     return jax.random.fold_in(key, step - step % stage.redraw if stage.redraw else 0)[None]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.ansatz import Batch, Exact, Term, combine, jets, laplacian_over
-from hardpde.compiling import briefly
+from hardpde.compiling import briefly, here
 from hardpde.formulation import (
     WHOLE,
     Formulation,
@@ -263,7 +263,7 @@ def on_cpu(function, argument: Array):
         if jax.default_backend() == "cpu":
             return function(argument)
         result = function(jax.device_put(argument, jax.local_devices(backend="cpu")[0]))
-    return jax.device_put(result, jax.local_devices()[0])
+    return jax.device_put(result, here())
 
 
 def _assemble(ansatz: Exact, scale, x: Array, ids: Array, classes: tuple[int, ...], differentiate: bool,

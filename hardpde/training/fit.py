@@ -3,10 +3,11 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,11 +15,12 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 
-from hardpde.compiling import compile_beside, often, seldom
+from hardpde.compiling import compile_beside, here, often, seldom
 from hardpde.training import checkpoint, sharding
 from hardpde.training.optimisers import STALLED, ahead, describe_status, looking_ahead, status
 
 CHECKPOINT_SECONDS = 60.0
+ALL = -1  # stages
 SHORT = 2000, 0.05  # fewer steps than this, and a smaller share of all: finding the best kernels takes longer
 
 
@@ -31,29 +33,35 @@ class Stage:
     """
 
     name: str
-    optimiser: optax.GradientTransformationExtraArgs
+    optimiser: optax.GradientTransformation
     steps: int
     redraw: int = 0
     block: int = 50
     reweigh: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.optimiser, optax.GradientTransformation):
+            raise ValueError(f"stage '{self.name}': the optimiser is {self.optimiser!r}; it must be an optax "
+                             f"transformation like optax.adamw(1e-3)")
         if self.steps < 1 or self.redraw < 0 or self.block < 1:
             raise ValueError(f"stage '{self.name}': steps and block must be positive and redraw not negative")
-        if 0 < self.redraw < self.block and self.steps % self.redraw:
-            raise ValueError(f"stage '{self.name}': {self.steps} steps are not a multiple of redraw = {self.redraw}")
+        object.__setattr__(self, "optimiser", optax.with_extra_args_support(self.optimiser))
 
     @property
-    def periods(self) -> int:
-        """How often points are redrawn inside one block; 0: points outlive blocks."""
-        return self.length // self.redraw if 0 < self.redraw < self.block else 0
+    def inside(self) -> bool:
+        """Whether points are redrawn inside blocks; otherwise they outlive blocks."""
+        return 0 < self.redraw < self.block
 
-    @property
-    def length(self) -> int:
-        """Steps in a block, so that points are redrawn between blocks or a whole number of times inside."""
-        if 0 < self.redraw < self.block:
-            return self.block // self.redraw * self.redraw
-        return next(n for n in range(self.block, 0, -1) if self.redraw % n == 0)
+    def length(self, step: int = 0) -> int:
+        """Steps of the block that begins here: it ends where points are redrawn, or redraws a whole number of times."""
+        left = self.steps - step
+        if self.inside:
+            return min(self.block, left) // self.redraw * self.redraw or left
+        return min(self.block, left, self.redraw - step % self.redraw if self.redraw else left)
+
+    def draws(self, length: int) -> int:
+        """How often points are drawn for a block of this length; the last one of a stage may be short of a period."""
+        return max(1, length // self.redraw) if self.inside else 1
 
 
 @dataclass
@@ -79,7 +87,7 @@ def fit(formulation, stages: list[Stage], key: jax.Array, *, path: Path | None =
 
 def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | None = None, resume: bool = False,
             report: Callable[[dict], None] = lambda record: None, every: float = CHECKPOINT_SECONDS,
-            start: Callable[[Any], Any] = lambda model: model) -> list[Training]:
+            start: Callable[[Any], Any] | None = None) -> list[Training]:
     """Train as many models as there are keys, side by side: each takes the steps it would take alone.
 
     All arrays have the models along their first axis. A model whose stage has ended, or that waits for new points,
@@ -87,119 +95,177 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
     """
     began = time.perf_counter()
     many = len(keys)
-    lift = jax.vmap if many > 1 else _alone
-    spread = partial(sharding.everywhere, formulation.mesh)
+    mesh = formulation.mesh
+    settle = partial(sharding.settled, mesh)
     init_keys, held_keys, stage_keys = jnp.moveaxis(jax.vmap(lambda key: jax.random.split(key, 3))(keys), 1, 0)
-    settle = partial(sharding.settled, formulation.mesh)
-    trainings = [Training(None) for _ in range(many)]
-    loss = often(lift(formulation.loss))
-    value_and_grad = seldom(lift(lambda model, weights, batch: spread(
-        formulation.value_and_grad(model, batch._replace(weights=weights)))))
-    start_stage, resumed, offset = 0, None, 0.0
-    if resume and path is not None and path.exists():
-        resumed = checkpoint.read_meta(path, ("stage", "step", "ended", "trainings"))
-        start_stage = resumed["stage"]
-        if start_stage >= len(stages):
-            raise ValueError(f"'{path}' belongs to a run with other stages; start the run again")
-        if (found := len(resumed["trainings"])) != many:
-            raise ValueError(f"'{path}' is of {found} models trained at once, not of {many}; start the run again")
-        trainings = [Training(None, **known) for known in resumed["trainings"]]
-        offset = max(training.seconds for training in trainings)
-    saved = time.perf_counter()
-    # A block of each stage; the last of a stage may be shorter.
-    few = min(SHORT[0], SHORT[1] * sum(stage.steps for stage in stages))
-    blocks = [cache(partial(_block, formulation, stage, many, seldom if stage.steps < few else often))
-              for stage in stages]
+    resumed = _resumed(path, stages, many) if resume and path is not None and path.exists() else None
+    first = resumed["stage"] if resumed else 0
+    trainings = [Training(None, **known) for known in resumed["trainings"]] if resumed else [
+        Training(None) for _ in range(many)]
+    offset = max(training.seconds for training in trainings)
     weights = jnp.broadcast_to(jnp.asarray(formulation.weights), (many, len(formulation.weights)))
-    weights = settle(jax.jit(spread)(weights))
-    make = jax.jit(lambda keys: spread(lift(formulation.init)(keys)))
-    draw_held_out = partial(_draw, formulation, formulation.draw_held_out, model=None)
-    compiling: dict[int, list[Future]] = {}
-    if formulation.mesh is None:
-        kind = _kinds(make, init_keys)
-        # By function: which stage needs it first (−1: all of them), and for which arguments.
-        calls = {make: (-1, (init_keys,)), loss: (start_stage, (kind, _kinds(draw_held_out, held_keys)))}
-        for number in range(start_stage, len(stages)):
-            for function, arguments in _first_calls(formulation, stages[number], blocks[number], value_and_grad, lift,
-                                                    kind, weights, stage_keys):
-                calls.setdefault(function, (number, arguments))
-        for (number, _), job in zip(calls.values(), compile_beside([(f, a) for f, (_, a) in calls.items()])):
-            compiling.setdefault(number, []).append(job)
-    held_out = draw_held_out(held_keys)
-    wait(compiling.get(-1, ()))
-    model = settle(start(make(init_keys)))
-    flat = jax.jit(lift(lambda *trees: ravel_pytree(trees)[0]))
-    unflat = ravel_pytree(jax.tree.map(lambda a: a[0], (model, weights)))[1]
-    lay_out = partial(sharding.laid_out, formulation.mesh, weights=_count(model) // many)
+    weights = settle(jax.jit(partial(sharding.everywhere, mesh))(weights))
+    calls = _calls(formulation, stages, many)
+    compiling = {} if mesh is not None else _compiling(formulation, stages, first, calls, weights,
+                                                       (init_keys, held_keys, stage_keys))
+    # Points that do not follow the models are drawn while these are compiled.
+    held_out = None if start else _draw(formulation, formulation.draw_held_out, held_keys, None)
+    wait(compiling.get(ALL, ()))
+    model = settle(start(calls.make(init_keys)) if start else calls.make(init_keys))
+    if held_out is None:
+        held_out = _draw(formulation, formulation.draw_held_out, held_keys, model)
+    flat = jax.jit(calls.lift(lambda *trees: ravel_pytree(trees)[0]))
+    unflat = ravel_pytree(_one((model, weights), 0))[1]
+    lay_out = partial(sharding.laid_out, mesh, weights=_count(model) // many)
+    saved = time.perf_counter()
 
-    for number in range(start_stage, len(stages)):
-        stage = stages[number]
-        stage_key = _at(stage_keys, number)
-        state = settle(jax.jit(lift(lambda model, stage=stage: lay_out(stage.optimiser.init(model))))(model))
-        step, batch, good = 0, (), flat(model, weights)
-        steps, endings, resting = np.zeros(many, int), [""] * many, np.zeros(many, bool)
-        if not stage.periods:
+    for number in range(first, len(stages)):
+        stage, stage_key = stages[number], _at(stage_keys, number)
+        state = settle(jax.jit(calls.lift(lambda model, stage=stage: lay_out(stage.optimiser.init(model))))(model))
+        step, batch, good, course = 0, (), flat(model, weights), _Course.begun(many)
+        if not stage.inside:
             batch = _draw(formulation, formulation.draw, _at(stage_key, 0), model)
         if resumed is not None:
             tree = checkpoint.load(path, (model, weights, state, batch, good))  # type: ignore[arg-type]
-            (model, weights, state, batch, good), step = settle(tree), resumed["step"]
-            ended, resumed = resumed["ended"], None
-            steps, endings, resting = np.array(ended["steps"]), ended["why"], np.array(ended["resting"])
+            model, weights, state, batch, good = settle(tree)
+            step, course, resumed = resumed["step"], _Course(**resumed["ended"]), None
         wait(compiling.get(number, ()))
-        while step < stage.steps and not all(endings):
+        while step < stage.steps and not all(course.why):
+            _raise_mistakes(compiling)
             fresh = step == 0
-            if not stage.periods and stage.redraw and step and step % stage.redraw == 0:
+            if not stage.inside and stage.redraw and step and step % stage.redraw == 0:
                 batch = _draw(formulation, formulation.draw, _at(stage_key, step), model)
-                fresh, resting[:] = True, False
-            if fresh and not stage.periods and ahead(state):
-                state = looking_ahead(state, value_and_grad(model, weights, batch))
-            length = min(stage.length, stage.steps - step)
-            active = np.array([not why for why in endings]) & ~resting
-            model, weights, state, losses, visited, codes = blocks[number](length)(
+                fresh, course.resting = True, [False] * many
+            if fresh and not stage.inside and ahead(state):
+                state = looking_ahead(state, calls.value_and_grad(model, weights, batch))
+            length, took = stage.length(step), course.active
+            active = np.isin(np.arange(many), took)
+            model, weights, state, losses, visited, codes = calls.blocks[number](length)(
                 model, weights, state, batch, _at(stage_key, step), jnp.full(many, fresh), jnp.asarray(active))
             losses, codes = np.asarray(losses), np.asarray(codes)
             finite = np.isfinite(losses)
             counts = np.where(finite.all(1), length, np.argmin(finite, axis=1))
-            took = [int(k) for k in np.flatnonzero(active)]
             for k in took:
-                steps[k] = step + counts[k]
                 if counts[k]:
                     good = good.at[k].set(visited[k, counts[k] - 1])
                 if counts[k] < length:
                     model, weights = _set((model, weights), k, unflat(good[k]))
-                    endings[k] = f"the loss was not finite at step {steps[k] + 1}; the last good weights were kept"
-                elif codes[k] == STALLED and stage.redraw and not stage.periods:  # on to new points at once
-                    steps[k] = min(-(-steps[k] // stage.redraw) * stage.redraw, stage.steps)
-                    resting[k] = True
-                    endings[k] = describe_status(STALLED) if steps[k] == stage.steps else ""
-                elif codes[k]:
-                    endings[k] = describe_status(int(codes[k]))
-            waiting = [k for k in range(many) if not endings[k]]
-            step = int(min((steps[k] for k in waiting), default=max(steps[k] for k in took)))
-            held = np.asarray(loss(model, held_out))
+                course.advance(k, stage, step, int(counts[k]), length, int(codes[k]))
+            step = course.next(took)
+            held = np.asarray(calls.loss(model, held_out))
             seconds = offset + time.perf_counter() - began
             for k in took:
                 training = trainings[k]
                 training.seconds = seconds
                 training.first_step = training.first_step or seconds
                 last = float(losses[k, counts[k] - 1]) if counts[k] else float("nan")
-                training.history.append({"stage": stage.name, "step": int(steps[k]), "steps": stage.steps,
+                training.history.append({"stage": stage.name, "step": course.steps[k], "steps": stage.steps,
                                          "loss": last, "held_out": float(held[k]), "seconds": seconds})
             report({**_middle([trainings[k] for k in took]), "step": step})
             due = sharding.agreed(time.perf_counter() - saved > every)
-            if path is not None and due and not all(endings):
-                ended = {"steps": steps.tolist(), "why": endings, "resting": resting.tolist()}
-                _save(path, trainings, number, step, ended, (model, weights, state, batch, good))
+            if path is not None and due and not all(course.why):
+                _save(path, trainings, number, step, course, (model, weights, state, batch, good))
                 saved = time.perf_counter()
         for k, training in enumerate(trainings):
             if not np.isfinite(training.history[-1]["held_out"]) and np.isfinite(np.asarray(good[k])).all():
                 model, weights = _set((model, weights), k, unflat(good[k]))
-            training.endings.append({"stage": stage.name, "steps": int(steps[k]),
-                                     "why": endings[k] or f"all {stage.steps} steps were taken"})
+            training.endings.append({"stage": stage.name, "steps": course.steps[k],
+                                     "why": course.why[k] or f"all {stage.steps} steps were taken"})
     for k, training in enumerate(trainings):
-        training.model = jax.tree.map(lambda a, k=k: sharding.here(formulation.mesh, a)[k], model)
+        training.model = jax.tree.map(lambda a, k=k: sharding.here(mesh, a)[k], model)
         training.seconds = offset + time.perf_counter() - began
     return trainings
+
+
+@dataclass
+class _Course:
+    """How far each model is in a stage, why it ended there ("": it did not), and whether it waits for new points."""
+
+    steps: list[int]
+    why: list[str]
+    resting: list[bool]
+
+    @classmethod
+    def begun(cls, many: int) -> "_Course":
+        return cls([0] * many, [""] * many, [False] * many)
+
+    @property
+    def active(self) -> list[int]:
+        return [k for k, (why, resting) in enumerate(zip(self.why, self.resting)) if not why and not resting]
+
+    def advance(self, k: int, stage: Stage, step: int, count: int, length: int, code: int) -> None:
+        """Of a block of this length, begun at this step, the first `count` losses of model k were finite; then its
+        optimiser reported this code."""
+        self.steps[k] = step + count
+        if count < length:
+            self.why[k] = f"the loss was not finite at step {step + count + 1}; the last good weights were kept"
+        elif code == STALLED and stage.redraw and not stage.inside:  # on to new points at once
+            self.steps[k] = min(-(-self.steps[k] // stage.redraw) * stage.redraw, stage.steps)
+            self.resting[k] = True
+            self.why[k] = describe_status(STALLED) if self.steps[k] == stage.steps else ""
+        elif code:
+            self.why[k] = describe_status(code)
+
+    def next(self, took: list[int]) -> int:
+        """The step to go on from: that of the model that is least far of those that go on; took: who was active."""
+        going = [steps for steps, why in zip(self.steps, self.why) if not why]
+        return min(going, default=max(self.steps[k] for k in took))
+
+
+class _Calls(NamedTuple):
+    """What training compiles, for models along the first axis: lift(f) is f of one model."""
+
+    lift: Callable
+    make: Callable  # keys → fresh models
+    loss: Callable
+    value_and_grad: Callable
+    blocks: list[Callable]  # of each stage: length → a block
+
+
+def _calls(formulation, stages: list[Stage], many: int) -> _Calls:
+    lift = jax.vmap if many > 1 else _alone
+    spread = partial(sharding.everywhere, formulation.mesh)
+    few = min(SHORT[0], SHORT[1] * sum(stage.steps for stage in stages))
+    return _Calls(
+        lift,
+        jax.jit(lambda keys: spread(lift(formulation.init)(keys))),
+        often(lift(formulation.loss)),
+        seldom(lift(lambda model, weights, batch: spread(
+            formulation.value_and_grad(model, batch._replace(weights=weights))))),
+        [cache(partial(_block, formulation, stage, many, seldom if stage.steps < few else often)) for stage in stages])
+
+
+def _compiling(formulation, stages: list[Stage], first: int, calls: _Calls, weights: jax.Array,
+               keys: tuple[jax.Array, jax.Array, jax.Array]) -> dict[int, list[Future]]:
+    """Compile beside what training will call: jobs by the number of the stage that needs them first, or ALL."""
+    init_keys, held_keys, stage_keys = keys
+    model = _kinds(calls.make, init_keys)
+    held_out = _kinds(partial(_draw, formulation, formulation.draw_held_out), held_keys, model)
+    needed = {calls.make: (ALL, (init_keys,)), calls.loss: (first, (model, held_out))}
+    for number in range(first, len(stages)):
+        for function, arguments in _first_calls(formulation, stages[number], calls, number, model, weights, stage_keys):
+            needed.setdefault(function, (number, arguments))
+    jobs: dict[int, list[Future]] = {}
+    for (number, _), job in zip(needed.values(), compile_beside([(f, a) for f, (_, a) in needed.items()])):
+        jobs.setdefault(number, []).append(job)
+    return jobs
+
+
+def _raise_mistakes(compiling: dict[int, list[Future]]) -> None:
+    """What is wrong with a later stage, and was found in compiling it, is said now and not when its turn comes."""
+    for job in chain.from_iterable(compiling.values()):
+        if job.done() and isinstance(error := job.exception(), ValueError):
+            raise error
+
+
+def _resumed(path: Path, stages: list[Stage], many: int) -> dict[str, Any]:
+    """Where the run of a checkpoint stands."""
+    found = checkpoint.read_meta(path, ("stage", "step", "ended", "trainings"))
+    if found["stage"] >= len(stages):
+        raise ValueError(f"'{path}' belongs to a run with other stages; start the run again")
+    if (number := len(found["trainings"])) != many:
+        raise ValueError(f"'{path}' is of {number} models trained at once, not of {many}; start the run again")
+    return found
 
 
 def history_so_far(path: Path) -> list[dict]:
@@ -207,21 +273,21 @@ def history_so_far(path: Path) -> list[dict]:
     return checkpoint.read_meta(path, ("trainings",))["trainings"][0]["history"] if path.exists() else []
 
 
-def _first_calls(formulation, stage: Stage, blocks: Callable, value_and_grad: Callable, lift: Callable, model: Any,
-                 weights: jax.Array, keys: jax.Array) -> list[tuple]:
+def _first_calls(formulation, stage: Stage, calls: _Calls, number: int, model: Any, weights: jax.Array,
+                 keys: jax.Array) -> list[tuple]:
     """What a stage will call first: functions, with the kinds of their arguments."""
-    state = _kinds(lift(stage.optimiser.init), model)
-    batch = () if stage.periods else _kinds(partial(_draw, formulation, formulation.draw), keys, model)
-    calls = [(blocks(min(stage.length, stage.steps)),
+    state = _kinds(calls.lift(stage.optimiser.init), model)
+    batch = () if stage.inside else _kinds(partial(_draw, formulation, formulation.draw), keys, model)
+    found = [(calls.blocks[number](stage.length()),
               (model, weights, state, batch, keys, *[jnp.ones(len(keys), bool)] * 2))]
-    if ahead(state) and not stage.periods:
-        calls.append((value_and_grad, (model, weights, batch)))
-    return calls
+    if ahead(state) and not stage.inside:
+        found.append((calls.value_and_grad, (model, weights, batch)))
+    return found
 
 
 def _kinds(function: Callable, *arguments: Any) -> Any:
     """Shapes and types of what a function returns, as they are once it is settled."""
-    place = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+    place = jax.sharding.SingleDeviceSharding(here())
     return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=place, weak_type=a.weak_type),
                         jax.eval_shape(function, *arguments))
 
@@ -264,9 +330,9 @@ def _middle(trainings: list[Training]) -> dict:
     return sorted(records, key=lambda record: (np.isnan(record["held_out"]), record["held_out"]))[len(records) // 2]
 
 
-def _save(path: Path, trainings: list[Training], stage: int, step: int, ended: dict, tree: Any) -> None:
+def _save(path: Path, trainings: list[Training], stage: int, step: int, course: _Course, tree: Any) -> None:
     keys = ("history", "endings", "seconds", "first_step")
-    checkpoint.save(path, tree, {"stage": stage, "step": step, "ended": ended, "trainings": [
+    checkpoint.save(path, tree, {"stage": stage, "step": step, "ended": asdict(course), "trainings": [
         {key: getattr(training, key) for key in keys} for training in trainings]})
 
 
@@ -306,9 +372,11 @@ def _block(formulation, stage: Stage, many: int, jit: Callable, length: int):
     def block(model, weights, state, batch, key, fresh, active):
         number = _count(model)
         state = sharding.in_use(mesh, state, number)
-        if not stage.periods:
+        if not stage.inside:
             model, weights, state, losses, visited = take(model, weights, state, batch, fresh, active, length)
         else:
+            keys = jax.random.split(key, stage.draws(length))
+
             def period(carry, key):
                 model, weights, state = carry
                 batch = formulation.draw(key, model)
@@ -316,10 +384,9 @@ def _block(formulation, stage: Stage, many: int, jit: Callable, length: int):
                     known = formulation.value_and_grad(model, batch._replace(weights=weights))
                     state = looking_ahead(state, known)
                 model, weights, state, losses, visited = take(
-                    model, weights, state, batch, jnp.asarray(True), active, stage.redraw)
+                    model, weights, state, batch, jnp.asarray(True), active, length // len(keys))
                 return (model, weights, state), (losses, visited)
 
-            keys = jax.random.split(key, length // stage.redraw)
             (model, weights, state), (losses, visited) = jax.lax.scan(period, (model, weights, state), keys)
             losses, visited = losses.ravel(), visited.reshape(-1, visited.shape[-1])
         model, weights, losses, visited, code = sharding.everywhere(

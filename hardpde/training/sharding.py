@@ -8,6 +8,8 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from hardpde import compiling
+
 
 def stacked(mesh: Mesh | None, trees: list) -> Any:
     """Trees as one, along a new first axis; with a mesh, what lay on the devices stays there."""
@@ -26,8 +28,9 @@ def everywhere(mesh: Mesh | None, tree: Any) -> Any:
 
 
 def settled(mesh: Mesh | None, tree: Any) -> Any:
-    """The tree, bound to where it is: a function is compiled again for arguments that are bound and were not."""
-    return tree if mesh is not None else jax.device_put(tree, jax.local_devices()[0])
+    """The tree, bound to the device that computes: a function is compiled again for arguments that are bound and were
+    not."""
+    return tree if mesh is not None else jax.device_put(tree, compiling.here())
 
 
 def laid_out(mesh: Mesh | None, state: Any, weights: int) -> Any:
@@ -55,7 +58,7 @@ def _padded(mesh: Mesh, array: jax.Array, weights: int) -> jax.Array:
 
 
 def _trimmed(mesh: Mesh, array: jax.Array, weights: int) -> jax.Array:
-    if array.ndim != 2 or array.shape[1] != weights or array.shape[0] < weights:
+    if array.shape not in ((weights, weights), (weights + -weights % mesh.size, weights)):
         return everywhere(mesh, array)
     return _by_rows(mesh, array[:weights])
 
