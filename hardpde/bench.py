@@ -210,16 +210,17 @@ def iteration_times(problem: Problem, settings: dict[str, Any], formulation: For
     found: what `time_step` did. seeds: so many models at once.
     """
     second = min(max(round(1000 / found["step_ms"]), 5), 100)  # steps in a block: about a second where they are short
-    short, shares = [], {}
-    for stage in settings["stages"]:
+    times: dict[str, float] = {}
+    for stage in settings["stages"]:  # each by itself: nothing is compiled while it runs
         every = stage.get("redraw", 0)
         inside = 0 < every < second
         block = second // every * every if inside else second
-        short.append({**stage, "steps": 4 * block, "block": block, "redraw": every if inside else 0})
-        shares[stage["optimiser"]] = seeds * found["draw_ms"] / every if every and not inside else 0.0
-    solutions = run_seeds(problem, {**settings, "stages": short}, list(range(seeds)), formulation=formulation)
-    times = step_times(max((solution.training.history for solution in solutions), key=len))
-    return {name: value + shares[name] for name, value in times.items()}
+        short = {**stage, "steps": 4 * block, "block": block, "redraw": every if inside else 0}
+        solutions = run_seeds(problem, {**settings, "stages": [short]}, list(range(seeds)), formulation=formulation)
+        longest = max((solution.training.history for solution in solutions), key=len)
+        share = seeds * found["draw_ms"] / every if every and not inside else 0.0
+        times |= {name: value + share for name, value in step_times(longest).items()}
+    return times
 
 
 def estimated(settings: dict[str, Any], iterations: dict[str, float], found: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -48,6 +49,8 @@ from hardpde.tensorboard import FOLDER as TENSORBOARD
 from hardpde.tensorboard import check_tensorboard, has_events
 from hardpde.training import Training
 
+STOPPED = 130
+
 
 def main(words: list[str] | None = None) -> int:
     """Run a command; 0 if it did what was asked, 2 with one sentence for a mistake in what was asked."""
@@ -60,10 +63,19 @@ def main(words: list[str] | None = None) -> int:
         return _fail(_refused(error))
     except KeyboardInterrupt:
         print(f"\nhardpde: stopped{arguments.after_stop}", file=sys.stderr)
-        return 130
+        return STOPPED
     if arguments.json and first_process():
         print(json.dumps(finite(result)))
     return 0
+
+
+def command() -> NoReturn:
+    """The command hardpde. Once stopped it ends at once: what other threads compile would hold it up for seconds."""
+    status = main()
+    if status == STOPPED:
+        sys.stdout.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def _fail(sentence: str) -> int:
@@ -99,13 +111,18 @@ def _problem(arguments: argparse.Namespace):
     return load_problem(arguments.problem, options)
 
 
+def _check_file(path: Path, what: str) -> None:
+    """Before anything is computed: a file can be written there."""
+    if not path.parent.is_dir():
+        raise ValueError(f"there is no folder '{path.parent}' for {what}; make it or choose another")
+    if path.is_dir():
+        raise ValueError(f"'{path}' is a folder; name a file for {what}")
+
+
 def _check(arguments: argparse.Namespace) -> dict:
     problem, _ = _problem(arguments)
     picture = Path(arguments.picture or f"{problem.name}-domain.png")
-    if not picture.parent.is_dir():
-        raise ValueError(f"there is no folder '{picture.parent}' for the picture; make it or choose another")
-    if picture.is_dir():
-        raise ValueError(f"'{picture}' is a folder; name a file for the picture")
+    _check_file(picture, "the picture")
     settings = make_settings(problem, arguments.method, "quick", arguments.seed)
     formulation = make_formulation(problem, {**settings, "method": {"points": 256, **dict(arguments.set)}})
     rows = certify(formulation, random_models(formulation, seed=arguments.seed))
@@ -318,8 +335,8 @@ def _reproduce(arguments: argparse.Namespace) -> dict:
 def _bench(arguments: argparse.Namespace) -> dict:
     problem, _ = _problem(arguments)
     path = Path(arguments.out) if arguments.out else None
-    if path is not None and not path.parent.is_dir():
-        raise ValueError(f"there is no folder '{path.parent}' for the figures; make it or choose another")
+    if path is not None:
+        _check_file(path, "the figures")
     found = bench(problem, arguments.method, arguments.preset, points=arguments.points, solve=arguments.solve)
     _say(arguments, f"{problem.name} by {arguments.method}, preset {arguments.preset}: {found['points']} points, "
                     f"{found['parameters']:,} weights, {found['dtype']}")
@@ -395,6 +412,7 @@ def _export(arguments: argparse.Namespace) -> dict:
 def _reference(arguments: argparse.Namespace) -> dict:
     problem, source = _problem(arguments)
     path = Path(arguments.out or f"{problem.name}-reference.npz")
+    _check_file(path, "the reference")
     if path.exists() and not arguments.force:
         raise ValueError(f"'{path}' exists; choose another file with --out, or --force to replace it")
     name = source.get("name")
@@ -577,4 +595,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

@@ -47,8 +47,8 @@ def stated_penalties(problem: Problem, points: int, chunks: int, default: float 
     for period in problem.periods:
         weight = default if period.hard else period.condition.soft
         if weight is not None:
-            found.append(Penalty(lambda key, p=period: (paired(problem, p, key, places), None),  # type: ignore[misc]
-                                 lambda x, jet, data, p=period: p.rows(x, jet),  # type: ignore[misc]
+            found.append(Penalty(lambda key, p=period: (paired(problem, p, key, places), jnp.ones(places)),  # type: ignore[misc]
+                                 lambda x, jet, counts, p=period: counts * p.rows(x, jet),  # type: ignore[misc]
                                  (weight,), places, 2))
     return tuple(found)
 

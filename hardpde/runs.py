@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,8 @@ def _from_file(path: Path, options: dict[str, Any]) -> Problem:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses of the file look for it there
-    sys.path.insert(0, str(path.resolve().parent))
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
         problem = getattr(module, "problem", None)
@@ -78,7 +80,8 @@ def _from_file(path: Path, options: dict[str, Any]) -> Problem:
         line = _line_in(error, path)
         raise ValueError(f"'{path}' cannot be run: {type(error).__name__}{line}: {error}") from None
     finally:
-        sys.path.pop(0)
+        with suppress(ValueError):  # the file may have changed the list
+            sys.path.remove(folder)
     if not isinstance(problem, Problem):
         raise ValueError(f"'{path}' does not define `problem`; end it with problem = hardpde.Problem(…)")
     return problem

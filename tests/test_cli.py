@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -280,6 +281,22 @@ def test_a_killed_run_resumes_to_the_same_bytes(capsys, solved, user, elsewhere)
     before, after = json.loads(solved[1].stdout), json.loads(again.stdout)
     assert {k: v for k, v in after.items() if k not in timeless} == {
         k: v for k, v in before.items() if k not in timeless}
+
+
+def test_ctrl_c_is_answered_by_how_to_go_on(user, elsewhere):
+    """Whatever is being compiled then."""
+    words = ["solve", str(user), "--steps", "100000,0", "--out", str(elsewhere / "stopped")]
+    with open(elsewhere / "words", "w+") as log:
+        process = subprocess.Popen([sys.executable, "-u", "-m", "hardpde.cli", *words], stdout=log, stderr=log)
+        deadline = time.monotonic() + 200
+        while " by exact" not in (elsewhere / "words").read_text() and process.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        process.wait(200)
+    said = (elsewhere / "words").read_text()
+    assert process.returncode == 130 and "Traceback" not in said
+    assert said.rstrip().endswith("hardpde: stopped; `hardpde resume RUN` goes on from the last checkpoint")
 
 
 # --- Mistakes --------------------------------------------------------------------------------------------------

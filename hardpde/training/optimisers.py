@@ -6,7 +6,7 @@ Every function here returns an `optax.GradientTransformationExtraArgs` and is us
     updates, state = optimiser.update(
         grad, state, params, value=value, value_fn=lambda p: loss(p, batch),
         value_and_grad_fn=lambda p: jax.value_and_grad(loss)(p, batch),
-        residual_fn=lambda p: residual_vector(p, batch), fresh=fresh,
+        residual_fn=lambda p: residual_vector(p, batch), jacobian_fn=lambda p: jacobian(p, batch), fresh=fresh,
     )
     params = optax.apply_updates(params, updates)
 
@@ -81,6 +81,12 @@ def describe_status(code: int | jax.Array) -> str:
         return _SENTENCES[int(code)]
     except KeyError:
         raise ValueError(f"code must be one of {sorted(_SENTENCES)}, got {int(code)}") from None
+
+
+def _check_positive(**values: float) -> None:
+    for name, value in values.items():
+        if not value > 0:
+            raise ValueError(f"{name} must be positive, got {value}")
 
 
 def _progress(
@@ -459,6 +465,8 @@ def ssbroyden(
     One iteration costs, mostly, one loss with its gradient, the products Zᵀg and Z (Zᵀg), and one fused read and
     write of Z.
     """
+    _check_positive(initial_scale=initial_scale, reset_scale=reset_scale)
+
     def init(params: Any) -> SSBroydenState:
         x, _ = ravel_pytree(params)
         zero = jnp.zeros((), jnp.int32)
@@ -522,21 +530,6 @@ def ssbroyden(
 # ----------------------------------------------------------------------------------- Levenberg-Marquardt
 
 
-def jacobian(residual: Callable[[jax.Array], jax.Array], x: jax.Array, batch: int = 128) -> jax.Array:
-    """The Jacobian (rows, n) of a residual vector, forward by columns or backward by rows.
-
-    Whichever of the two has fewer passes is taken, `batch` of them at a time.
-    """
-    rows = jax.eval_shape(residual, x).size
-    if x.size <= rows:
-        _, tangent = jax.linearize(residual, x)
-        column = lambda i: tangent(jnp.zeros_like(x).at[i].set(1))  # noqa: E731
-        return jax.lax.map(column, jnp.arange(x.size), batch_size=min(batch, x.size)).T
-    r, pullback = jax.vjp(residual, x)
-    row = lambda i: pullback(jnp.zeros_like(r).at[i].set(1))[0]  # noqa: E731
-    return jax.lax.map(row, jnp.arange(rows), batch_size=min(batch, rows))
-
-
 def _uses_woodbury(mode: str, rows: int, columns: int) -> bool:
     if mode not in ("dense", "woodbury", "auto"):
         raise ValueError(f'mode must be "dense", "woodbury" or "auto", got {mode!r}')
@@ -575,17 +568,17 @@ def levenberg_marquardt(
     mode: str = "auto",
     up: float = 10.0,
     down: float = 0.1,
-    jacobian_batch: int = 128,
     tolerance: float = 1e-12,
 ) -> optax.GradientTransformationExtraArgs:
     """Levenberg–Marquardt for a loss that is a sum of squares, loss = r·r with r = `residual_fn(params)`.
 
     Each step tries the dampings μ·(down, 1, up) and keeps the one with the lowest loss; where none lowers
-    it the step is zero and μ rises beyond all three. `update` also accepts
-    `jacobian_fn(params)`, a pytree like `jax.jacrev(residual_fn)(params)`: residuals that belong to
-    single points are differentiated point by point far faster than through the whole vector.
+    it the step is zero and μ rises beyond all three. `update` is given `jacobian_fn(params)`, a pytree like
+    `jax.jacrev(residual_fn)(params)`: residuals that belong to single points are differentiated point by
+    point far faster than through the whole vector.
     """
     _uses_woodbury(mode, 1, 1)
+    _check_positive(damping=damping)
     if not 0 < down < 1 < up:
         raise ValueError(f"down and up must satisfy 0 < down < 1 < up, got down={down}, up={up}")
 
@@ -602,20 +595,15 @@ def levenberg_marquardt(
         value: Any,
         value_fn: Callable[[Any], jax.Array],
         residual_fn: Callable[[Any], jax.Array],
-        jacobian_fn: Callable[[Any], Any] | None = None,
+        jacobian_fn: Callable[[Any], Any],
         fresh: Any = False,
         **extra: Any,
     ):
         del extra
         x, unravel = ravel_pytree(params)
         g = ravel_pytree(updates)[0].astype(x.dtype)
-        residual = lambda z: residual_fn(unravel(z)).reshape(-1)  # noqa: E731
-        r = residual(x)
-        if jacobian_fn is None:
-            J = jacobian(residual, x, jacobian_batch)
-        else:
-            leaves = jax.tree.leaves(jacobian_fn(params))
-            J = jnp.concatenate([leaf.reshape(r.size, -1) for leaf in leaves], axis=1)
+        r = residual_fn(params).reshape(-1)
+        J = jnp.concatenate([leaf.reshape(r.size, -1) for leaf in jax.tree.leaves(jacobian_fn(params))], axis=1)
         solve = damped_solver(J, r, mode)
 
         # A stall on the old points raised the damping; new points start again from the given one.
