@@ -40,7 +40,7 @@ def measure(holes: int, points: int) -> dict:
     start = time.perf_counter()
     problem = example()(holes)
     stated = time.perf_counter() - start
-    settings = make_settings(problem, "exact", "quick", 0, {"points": points, "chunk": CHUNK})
+    settings = make_settings(problem, "exact", "quick", 0, {"points": points, "chunk": CHUNK}, devices=None)
     _, found = time_step(problem, settings, repeats=3)
     return {"holes": holes, "stated_s": stated, **found, "process_bytes": 1024 * resource.getrusage(
         resource.RUSAGE_SELF).ru_maxrss, "seconds": time.perf_counter() - start}

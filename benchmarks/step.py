@@ -19,7 +19,7 @@ from hardpde.solve import make_settings
 
 
 def measure(problem, method: str, repeats: int, seeds: list[int]) -> dict:
-    settings = make_settings(problem, method, "paper", 0)
+    settings = make_settings(problem, method, "paper", 0, devices=None)
     if method == "exact":
         settings["method"] |= {"width": 48, "dtype": "float64"}
     formulation, found = time_step(problem, settings, repeats)

@@ -1,11 +1,20 @@
 """hardpde: PDEs solved by neural networks whose conditions hold by construction.
 
-Importing it switches JAX to double precision: conditions exact to rounding need it.
+Importing it switches JAX to double precision: conditions exact to rounding need it. Where JAX computes nothing yet, it
+also makes every core of the CPU a device of JAX's, so that they can share the points of a training.
 """
+
+import os
+from contextlib import suppress
 
 import jax
 
 jax.config.update("jax_enable_x64", True)
+_stated = jax.config.jax_num_cpu_devices >= 0 or "host_platform_device_count" in os.environ.get("XLA_FLAGS", "")  # type: ignore[attr-defined]
+if not _stated:
+    with suppress(RuntimeError):  # devices are known already, and stay
+        cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+        jax.config.update("jax_num_cpu_devices", len(cores))
 
 from hardpde.compare import compare  # noqa: E402
 from hardpde.conditions import (  # noqa: E402

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.sharding import NamedSharding
 
 from hardpde.ansatz import Batch
 from hardpde.compare import step_times
 from hardpde.compiling import often
+from hardpde.devices import ALL, Spread, spread
 from hardpde.formulation import Formulation, Model
 from hardpde.lists import Listed
 from hardpde.networks import MLP, count
@@ -33,7 +35,7 @@ def bench(problem: Problem, method: str = "hc", preset: str = "paper", *, points
 
     points: in place of the preset's. solve: run the whole solve; without, its time is estimated from the steps.
     """
-    settings = make_settings(problem, method, preset, 0, {} if points is None else {"points": points})
+    settings = make_settings(problem, method, preset, 0, {} if points is None else {"points": points}, devices=None)
     formulation, found = time_step(problem, settings, repeats)
     iterations = iteration_times(problem, settings, formulation, found)
     limits = ceilings(formulation.dtype)
@@ -56,26 +58,30 @@ def time_step(problem: Problem, settings: dict[str, Any], repeats: int = 20) -> 
     """
     start = time.perf_counter()
     formulation = make_formulation(problem, settings)
+    shared = spread(formulation)
     model = formulation.init(jax.random.key(0))
-    batch = formulation.draw(jax.random.key(1), None)
+    if shared.mesh is not None:
+        model = jax.device_put(model, NamedSharding(shared.mesh, ALL))
+    batch = shared.draw(jax.random.key(1), None)
     lowering = time.perf_counter()
-    steps = compile_steps(formulation, model, batch)
+    steps = compile_steps(shared, model, batch)
     compiled = time.perf_counter()
     jax.block_until_ready(steps(model, batch, 1))
     first = time.perf_counter()
     number = math.ceil(SAMPLE / 1e-3 / min(milliseconds(steps, model, batch, 1, repeats=2)))
     times = [ms / number for ms in milliseconds(steps, model, batch, number, repeats=repeats)]
-    drawing = milliseconds(formulation.draw, jax.random.key(2), None, repeats=3)
+    drawing = milliseconds(shared.draw, jax.random.key(2), None, repeats=3)
     return formulation, {
-        "points": formulation.points, "chunks": formulation.chunks, "parameters": count(model),
+        "points": formulation.points, "chunks": formulation.chunks, "devices": formulation.devices,
+        "parameters": count(model),
         "dtype": str(formulation.dtype), "step_ms": statistics.median(times), "fastest_ms": min(times),
         "draw_ms": statistics.median(drawing), "compile_s": compiled - lowering, "first_step_s": first - start,
-        "counts": counts(formulation, model, batch), "xla": xla_counts(steps, formulation.chunks),
-        "temporary_bytes": temporary_bytes(steps),
+        "counts": counts(formulation, model, formulation.draw(jax.random.key(1), None)),
+        "xla": xla_counts(steps, formulation.chunks), "temporary_bytes": formulation.devices * temporary_bytes(steps),
     }
 
 
-def compile_steps(formulation: Formulation, model: Model, batch: Batch) -> Any:
+def compile_steps(formulation: Formulation | Spread, model: Model, batch: Batch) -> Any:
     """Steps one after the other, compiled: (model, batch, number) → the model and the losses, added up.
 
     A step is the loss with its gradient, and the new weights of its terms where a method balances them. The model
@@ -89,21 +95,21 @@ def compile_steps(formulation: Formulation, model: Model, batch: Batch) -> Any:
             value, gradient = function(model, batch)[-2:]
             return jax.tree.map(lambda a, b: a - LITTLE * b, model, gradient), total + value
 
-        return jax.lax.fori_loop(0, number, one, (model, jnp.zeros((), formulation.dtype)))
+        return jax.lax.fori_loop(0, number, one, (model, jnp.zeros((), jax.tree.leaves(model)[0].dtype)))
 
     return often(steps).lower(model, batch, 1).compile()
 
 
 def temporary_bytes(steps: Any) -> int:
-    """The memory that compiled steps need beside what they are given and what they return."""
+    """The memory that compiled steps need on a device beside what they are given and what they return."""
     return int(steps.memory_analysis().temp_size_in_bytes)
 
 
 def xla_counts(steps: Any, chunks: int) -> dict[str, float]:
     """What XLA itself counts: every operation, and every access of every fused part of the program.
 
-    Of a loop it counts one pass, and a step passes over its chunks. The operations are almost all in that loop; the
-    bytes are not, so that those of a step with chunks are not known.
+    Of a loop it counts one pass, on one device, and a step passes over its chunks. The operations are almost all in
+    that loop; the bytes are not, so that those of a step with chunks are not known.
     """
     found = steps.cost_analysis()
     return {"flops": chunks * found.get("flops", math.nan),

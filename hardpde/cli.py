@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from hardpde.bench import bench, table
 from hardpde.compare import compare, plan
-from hardpde.devices import all_devices, first_process, in_first_process, join_processes
+from hardpde.devices import first_process, in_first_process, join_processes
 from hardpde.evaluation.certificate import certify, random_models, violation
 from hardpde.evaluation.comparison import endings, in_short, markdown, write_comparison
 from hardpde.evaluation.evaluate import (
@@ -161,7 +161,7 @@ def _solve(arguments: argparse.Namespace) -> dict:
         check_tensorboard()
     settings = make_settings(problem, arguments.method, arguments.preset, arguments.seed,
                              dict(arguments.set), arguments.steps, arguments.stages, arguments.schedule,
-                             all_devices() if arguments.devices is None else arguments.devices)
+                             arguments.devices)
     folder = Path(arguments.out or f"runs/{problem.name}-{arguments.method}-{arguments.preset}-{arguments.seed}")
     in_first_process(check_folder, folder, arguments.force)
     make_reference(problem)
@@ -539,7 +539,8 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--out", metavar="DIR", help="run folder (default runs/PROBLEM-METHOD-PRESET-SEED)")
     sub.add_argument("--force", action="store_true", help="replace an earlier run in that folder")
     sub.add_argument("--devices", type=int, metavar="N",
-                     help="how many devices share the points (default 1, or all of several processes)")
+                     help="how many devices share the points (default: one GPU, the cores of a CPU, or all devices "
+                          "of several processes)")
     sub.add_argument("--stages", type=_stages, metavar="JSON", help="stages in place of the preset's, e.g. "
                      """'[{"optimiser": "adam", "steps": 500}, {"optimiser": "levenberg_marquardt", "steps": 100}]'""")
     training(sub)

@@ -15,7 +15,7 @@ from hardpde.presets import with_steps
 from hardpde.problem import Problem
 from hardpde.reference import Reference
 from hardpde.sampling import uniform
-from hardpde.solve import Solution, check_options, check_problem, make_formulation, make_settings, run_seeds
+from hardpde.solve import Solution, check_options, check_problem, make_formulation, make_settings, run_seeds, share
 
 MOST_SEEDS = 100
 PLACES = 4096  # where residuals are measured
@@ -96,6 +96,7 @@ def plan(problem: Problem, methods: Sequence[str], seeds: int, preset: str, sche
         raise ValueError(f"{len(steps)} numbers of steps are given and no method has more than {most} stages")
     for method, settings in plans.items():
         check_options(settings)
+        share(method, settings["method"], None)
         if steps is not None:
             try:
                 plans[method] = with_steps(settings, steps[: len(settings["stages"])])

@@ -1,4 +1,8 @@
-"""Several devices: each has an equal share of the points, all of them have the weights."""
+"""Several devices: each has an equal share of the points, all of them have the weights.
+
+The cores of a CPU are such devices too. Within one device XLA shares out the work of every small operation, which on
+two cores takes longer than on one; with half of the points each, they take half the time.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,12 +14,13 @@ import numpy as np
 from jax import Array
 from jax.experimental import multihost_utils
 from jax.flatten_util import ravel_pytree
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from hardpde.ansatz import Batch
-from hardpde.formulation import Formulation, Model, Part, join
+from hardpde.formulation import Formulation, Model, Part, join, split
 
 AXIS = "points"
+ENOUGH = 512  # points of a core
 EACH, ALL = PartitionSpec(AXIS), PartitionSpec()
 
 
@@ -45,10 +50,28 @@ class Spread:
 
     def draw(self, key: Array, model: Model | None = None) -> Batch:
         """The same points as those of the formulation, on their devices."""
-        return self._draw(key, model)
+        draw = self._handed_out(self.one.draw) if self._by_cores(key) else self._draw
+        return draw(key, model)
 
-    def draw_held_out(self, key: Array, model: Model = None) -> Batch:
-        return self._draw_held_out(key, model)
+    def draw_held_out(self, key: Array, model: Model | None = None) -> Batch:
+        draw = self._handed_out(self.one.draw_held_out) if self._by_cores(key) else self._draw_held_out
+        return draw(key, model)
+
+    def _by_cores(self, key: Array) -> bool:
+        """Whether one core draws the points of all: then what draws them need not be compiled for several."""
+        return (jax.process_count() == 1 and self.one.separable and not isinstance(key, jax.core.Tracer)
+                and self.mesh.devices.flat[0].platform == "cpu")
+
+    def _handed_out(self, draw: Callable[..., Batch]) -> Callable[..., Batch]:
+        def handed_out(key: Array, model: Model | None) -> Batch:
+            here = None if model is None else jax.device_put(model, self.mesh.devices.flat[0])
+            return jax.device_put(self._shares(draw(key, here)), NamedSharding(self.mesh, EACH))
+
+        return handed_out
+
+    @cached_property
+    def _shares(self) -> Callable[[Batch], Batch]:
+        return jax.jit(lambda batch: split(batch, self.mesh.size))
 
     @cached_property
     def _draw(self) -> Callable[..., Batch]:
@@ -137,9 +160,12 @@ def check_devices(number: int) -> None:
                          f"leave --devices out")
 
 
-def all_devices() -> int:
-    """How many devices compute unless it is stated: one, or all that several processes have."""
-    return len(jax.devices()) if jax.process_count() > 1 else 1
+def usual_devices(points: int) -> int:
+    """How many devices share so many points unless it is stated: all of several processes, the cores of a CPU as long
+    as each has points enough, one GPU."""
+    if jax.process_count() > 1:
+        return len(jax.devices())
+    return max(1, min(len(jax.devices()), points // ENOUGH)) if jax.default_backend() == "cpu" else 1
 
 
 def join_processes(coordinator: str, processes: int, process: int) -> None:

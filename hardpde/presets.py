@@ -68,7 +68,7 @@ _OVERRIDES: dict[tuple[str, str, str], dict[str, Any]] = {
     ("airfoil", "exact", "quick"): {"method": {"points": 4096}, "stages": [_start(200, 5e-3), _finish(4000, 200)]},
     ("airfoil", "exact", "best"): {"method": {}, "stages": [_start(300, 3e-3), _finish(16_200, 600)]},
     ("heat-ball", "exact", "quick"): {
-        "method": {"width": 24, "depth": 3, "points": 1024, "gradients": "derivatives", "chunk": 256},
+        "method": {"width": 24, "depth": 3, "points": 1024, "gradients": "derivatives"},
         "stages": [_start(200, 5e-3), _finish(7000, 200)],
     },
     ("heat-ball", "exact", "best"): {

@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from hardpde.devices import check_devices, spread
+from hardpde.devices import check_devices, spread, usual_devices
 from hardpde.errors import first_line
 from hardpde.files import as_path, replacing
 from hardpde.formulation import Formulation
@@ -141,7 +141,7 @@ class Solution:
 
 def solve(problem: Problem, method: str = "exact", preset: str = "quick", seed: int = 0, *,
           options: dict[str, Any] | None = None, stages: list[dict[str, Any] | Stage] | None = None,
-          steps: list[int] | None = None, schedule: str = "fair", devices: int = 1,
+          steps: list[int] | None = None, schedule: str = "fair", devices: int | None = None,
           report: Callable[[dict], None] = lambda record: None, tensorboard: str | Path | None = None) -> Solution:
     """Solve a problem as a preset says.
 
@@ -149,8 +149,9 @@ def solve(problem: Problem, method: str = "exact", preset: str = "quick", seed: 
     [{"optimiser": "adam", "steps": 500}, {"optimiser": "levenberg_marquardt", "steps": 200, "redraw": 50}], or
     [Stage("lion", optax.lion(1e-3), 500, redraw=50), …] with an optimiser of optax's that has no line search;
     `steps` changes the number of steps of each stage; `schedule` "as-published" keeps Adam's rate constant for the
-    paper's baselines, as in the code behind its tables; `devices` share the points evenly; `tensorboard` is a folder
-    for event files with the curves of the training, which TensorBoard reads.
+    paper's baselines, as in the code behind its tables; so many `devices` share the points evenly (unless stated, one
+    GPU or the cores of a CPU); `tensorboard` is a folder for event files with the curves of the training, which
+    TensorBoard reads.
     """
     if tensorboard is not None:
         tensorboard = as_path(tensorboard, "tensorboard")
@@ -171,8 +172,11 @@ def check_problem(problem: Any) -> None:
 def make_settings(problem: Problem, method: str, preset_name: str, seed: int,
                   options: dict[str, Any] | None = None, steps: list[int] | None = None,
                   stages: list[dict[str, Any] | Stage] | None = None, schedule: str = "fair",
-                  devices: int = 1) -> dict[str, Any]:
-    """All settings of a run as plain data: with the problem, they determine the result."""
+                  devices: int | None = 1) -> dict[str, Any]:
+    """All settings of a run as plain data: with the problem, they determine the result.
+
+    devices: None for as many as are usual here for so many points.
+    """
     if not isinstance(method, str) or method not in METHODS:
         raise ValueError(f"there is no method '{method}'; the methods are {', '.join(METHODS)}")
     if not isinstance(seed, int) or not 0 <= seed < 2**32:
@@ -180,7 +184,8 @@ def make_settings(problem: Problem, method: str, preset_name: str, seed: int,
     if options is not None and not isinstance(options, dict):
         raise ValueError(f"options is {options!r}; it is a dictionary like {{'width': 64}}")
     settings = preset(problem.name if _comes_with_us(problem) else "", method, preset_name, schedule)
-    settings["method"] |= {**(options or {}), **({"devices": devices} if devices != 1 else {})}
+    settings["method"] |= options or {}
+    share(method, settings["method"], devices)
     if isinstance(wished := settings["method"].get("devices", 1), int):
         check_devices(wished)
     if stages is not None:
@@ -192,9 +197,20 @@ def make_settings(problem: Problem, method: str, preset_name: str, seed: int,
             **settings}
 
 
+def share(method: str, options: dict[str, Any], devices: int | None) -> None:
+    """State in the options of a method how many devices share its points; None: as many as are usual, unless stated."""
+    if devices is None:
+        known = METHODS[method].__kwdefaults__ or {}
+        points: Any = options.get("points", known.get("points"))
+        stated = "devices" in options or "devices" not in known or not isinstance(points, int)
+        devices = 1 if stated else usual_devices(points)
+    if devices != 1:
+        options["devices"] = devices
+
+
 def _comes_with_us(problem: Problem) -> bool:
     """Settings are known for built-in problems; a user's may have the name of one."""
-    return getattr(problem.residual, "__module__", "").startswith("hardpde.problems.")
+    return str(getattr(problem.residual, "__module__", "")).startswith("hardpde.problems.")
 
 
 def make_formulation(problem: Problem, settings: dict[str, Any]) -> Formulation:

@@ -22,7 +22,7 @@ from jax.flatten_util import ravel_pytree
 
 import hardpde as hp
 from hardpde.cli import main
-from hardpde.devices import spread
+from hardpde.devices import ENOUGH, spread, usual_devices
 from hardpde.formulation import join
 from hardpde.methods import METHODS
 from hardpde.training import Stage, adam, fit, fit_all, levenberg_marquardt, sharding, ssbroyden
@@ -72,7 +72,7 @@ def compare_losses(method: str) -> dict:
     alone, shared = one.draw(key, model), four.draw(key, model)
     step = "value_and_grad" if one.balance is None else "rebalance"
     found = {"step": apart(jax.jit(getattr(one, step))(model, alone), jax.jit(getattr(four, step))(model, shared)),
-             "points": one.points}
+             "points": one.points, "drawn": apart(shared, jax.jit(four.draw)(key, model))}
     arrays = jax.tree.leaves(shared)
     found["shards"] = sorted({shard.data.shape[0] for a in arrays for shard in a.addressable_shards})
     found["devices"] = sorted({len({shard.device for shard in a.addressable_shards}) for a in arrays})
@@ -149,6 +149,7 @@ def work(folder: Path) -> None:
     two = hp.solve(bar(), options=EXACT, stages=STAGES, devices=2)
     two.save(folder / "two.eqx")
     found["settings"] = two.settings["method"]["devices"]
+    found["usual"] = [usual_devices(points) for points in (100, 1024, 10**6)]
     (folder / "found.json").write_text(json.dumps(found))
 
 
@@ -198,6 +199,15 @@ def test_every_device_holds_its_share_of_the_points(found, method):
 @pytest.mark.parametrize("method", ["exact", "pinn-ntk"])
 def test_the_points_are_those_of_one_device(found, method):
     assert found["losses"][method]["points apart"] < 1e-12
+
+
+@pytest.mark.parametrize("method", SIZES)
+def test_points_that_one_core_hands_out_are_those_that_each_would_draw(found, method):
+    assert found["losses"][method]["drawn"] < 1e-12
+
+
+def test_cores_share_the_points_if_each_has_enough(found):
+    assert found["usual"] == [1, 2, 4]
 
 
 def test_training_takes_the_same_steps(found):
@@ -251,13 +261,32 @@ def test_two_processes_find_what_one_with_two_devices_finds(found, folder):
 # --- Here, with one device --------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("before", ["", "jax.devices()"])
+def test_the_cores_are_devices_unless_jax_is_in_use(before):
+    code = f"import jax; {before or 'pass'}; import hardpde; print(len(jax.devices()))"
+    environment = {k: v for k, v in os.environ.items() if k != "JAX_NUM_CPU_DEVICES"} | {"JAX_PLATFORMS": "cpu"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert int(done.stdout) == (1 if before else len(os.sched_getaffinity(0)))
+
+
+@pytest.mark.skipif(len(jax.devices()) < 2, reason="needs two cores")
+def test_a_solve_is_shared_by_the_cores_unless_told_otherwise():
+    stages, points = [{"optimiser": "adam", "steps": 2}, {"optimiser": "ssbroyden", "steps": 2}], 2 * ENOUGH
+    many, one = (hp.solve(bar(), options={**EXACT, "points": points}, stages=stages, devices=n) for n in (None, 1))
+    assert many.settings["method"]["devices"] == 2 and "devices" not in one.settings["method"]
+    x = np.linspace(0, 1, 9)[:, None]
+    np.testing.assert_allclose(many(x, 0.5)["u"], one(x, 0.5)["u"], atol=1e-12)
+    few = hp.solve(bar(), options={**EXACT, "points": points - 1}, stages=stages)
+    assert "devices" not in few.settings["method"]
+
+
 def test_one_device_is_the_formulation_itself():
     formulation = make("pinn-ntk", 1)
     assert spread(formulation) is formulation
 
 
 @pytest.mark.parametrize("words,says", [
-    (["--devices", "64"], "64 devices are asked for and there is 1 (cpu); JAX_NUM_CPU_DEVICES=64 in the environment"),
+    (["--devices", "640"], " (cpu); JAX_NUM_CPU_DEVICES=640 in the environment simulates them"),
     (["--devices", "0"], "0 devices are asked for; it is a positive whole number"),
     (["--set", "devices=many"], "option 'devices' is 'many'; it must be a positive whole number"),
     (["--processes", "2"], "need --coordinator HOST:PORT, --processes N and --process I, all three"),

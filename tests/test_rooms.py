@@ -38,7 +38,7 @@ MAY = {
     "evaluation": CORE | SOLVING,
     "experiments": CORE | SOLVING | {"compare", "evaluation", "extension", "methods", "networks", "presets", "problems",
                                      "provenance", "runs", "solve", "training"},
-    "bench": SOLVING | {"compare", "compiling", "provenance", "solve"},
+    "bench": SOLVING | {"compare", "compiling", "devices", "provenance", "solve"},
     "display": {"evaluation"}, "tensorboard": set(),
 }
 # What a room may ask for at the point of use alone, inside a function: a problem shows itself in a notebook.

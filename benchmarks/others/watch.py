@@ -52,12 +52,14 @@ def hardpde(user: Any, watch: Any, settings: dict[str, Any] | None = None) -> Tr
     from hardpde.networks import count
     from hardpde.solve import make_formulation, make_settings, run
 
-    settings = settings or make_settings(user.problem, "exact", "quick", 0)
+    settings = settings or make_settings(user.problem, "exact", "quick", 0, devices=None)
     formulation = make_formulation(user.problem, settings)
     inner = formulation.problem.schema
     seen: list[Any] = []
 
     def draw(key, model):
+        if isinstance(key, jax.core.Tracer):  # it is looked at, not drawn
+            return formulation.draw(key, model)
         seen[:] = [model]
         if watch.due():
             watch.look(lambda x: np.asarray(formulation.predict(model, x))[:, inner.slices["u"]].ravel())

@@ -32,6 +32,7 @@ from hardpde.sampling import graded, uniform
 
 RARE = 0.03  # of the points
 MOST = 16  # collars that may hold one point
+ROWS = 1536  # values and derivatives at the points of a chunk on a CPU
 BLOCK = 2**15  # points whose coefficients are worked out at once: what that takes does not grow with the points
 
 
@@ -75,7 +76,7 @@ def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inpu
     if outputs is not None:
         number = jax.eval_shape(outputs, jnp.zeros(problem.schema.point)).shape[1]
     scale = residual_scale(problem)
-    chunks = default_chunks(points, chunk, 512, devices)
+    chunks = default_chunks(points, chunk, ROWS // (1 + problem.derivatives), devices)
     candidates = graded if sampling == "graded" else uniform
 
     pool = points + points // 4 + 256
