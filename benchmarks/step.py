@@ -1,6 +1,7 @@
 """Time one training step of several methods at the paper's sizes, alone and with several seeds at once.
 
-    python benchmarks/step.py [--problem battery-pack] [--methods hc,exact] [--seeds 1,5] [--out results/step.json]
+    python benchmarks/step.py [--problem battery-pack] [--methods hc,exact] [--seeds 1,5] [--devices N]
+                              [--out results/step.json]
 
 step_ms is the loss with its gradient (8192 points, hc: 25,697 weights); training_ms[seeds][stage] is an iteration of
 the preset `paper` as training takes it, with its share of drawing points and all seeds at once. `hardpde bench`
@@ -18,8 +19,8 @@ from hardpde.provenance import provenance
 from hardpde.solve import make_settings
 
 
-def measure(problem, method: str, repeats: int, seeds: list[int]) -> dict:
-    settings = make_settings(problem, method, "paper", 0, devices=None)
+def measure(problem, method: str, repeats: int, seeds: list[int], devices: int | None) -> dict:
+    settings = make_settings(problem, method, "paper", 0, devices=devices)
     if method == "exact":
         settings["method"] |= {"width": 48, "dtype": "float64"}
     formulation, found = time_step(problem, settings, repeats)
@@ -33,6 +34,7 @@ def main() -> None:
     parser.add_argument("--problem", default="battery-pack", choices=sorted(PROBLEMS))
     parser.add_argument("--methods", default="hc,exact", help="names with commas between them, or all")
     parser.add_argument("--seeds", default="1", help="numbers of seeds trained at once, with commas between them")
+    parser.add_argument("--devices", type=int, help="how many share the points (default: as in a solve)")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
@@ -40,7 +42,8 @@ def main() -> None:
     rows = []
     for method in list(METHODS) if arguments.methods == "all" else arguments.methods.split(","):
         try:
-            rows.append(measure(problem, method, arguments.repeats, [int(n) for n in arguments.seeds.split(",") if n]))
+            rows.append(measure(problem, method, arguments.repeats, [int(n) for n in arguments.seeds.split(",") if n],
+                                arguments.devices))
             print(json.dumps(rows[-1]), flush=True)
         except ValueError as error:
             print(f"{method} does not apply: {error}", flush=True)
