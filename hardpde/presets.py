@@ -44,7 +44,7 @@ def _finish(steps: int, redraw: int) -> dict[str, Any]:
 _DEFAULTS: dict[tuple[str, str], dict[str, Any]] = {
     ("exact", "quick"): {
         "method": {"width": 24, "depth": 3, "points": 2048},
-        "stages": [_start(200, 5e-3), _finish(3000, 200)],
+        "stages": [_start(200, 5e-3), _finish(5000, 200)],
     },
     ("exact", "best"): {
         "method": {"width": 48, "depth": 4, "points": 8192},
@@ -60,7 +60,6 @@ _DEFAULTS: dict[tuple[str, str], dict[str, Any]] = {
 # What is better for one problem and not for others is a setting of that problem.
 _OVERRIDES: dict[tuple[str, str, str], dict[str, Any]] = {
     ("battery-pack", "exact", "best"): {"method": {}, "stages": [_start(500, 3e-3), _finish(28_000, 500)]},
-    ("battery-pack", "exact", "quick"): {"method": {}, "stages": [_start(200, 5e-3), _finish(5000, 200)]},
     ("battery-pack-family", "exact", "quick"): {
         "method": {"width": 32, "depth": 3, "points": 4096}, "stages": [_start(200, 5e-3), _finish(3000, 100)]},
     ("battery-pack-family", "exact", "best"): {
@@ -69,7 +68,7 @@ _OVERRIDES: dict[tuple[str, str, str], dict[str, Any]] = {
     ("airfoil", "exact", "best"): {"method": {}, "stages": [_start(300, 3e-3), _finish(16_200, 600)]},
     ("heat-ball", "exact", "quick"): {
         "method": {"width": 24, "depth": 3, "points": 1024, "gradients": "derivatives"},
-        "stages": [_start(200, 5e-3), _finish(7000, 200)],
+        "stages": [_start(200, 5e-3), _finish(9000, 200)],
     },
     ("heat-ball", "exact", "best"): {
         "method": {"width": 48, "depth": 3, "points": 8192, "gradients": "derivatives"},
