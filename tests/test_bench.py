@@ -40,12 +40,14 @@ def test_the_evaluations_of_the_papers_pack():
     problem = PROBLEMS["battery-pack"]()
     formulation = make_formulation(problem, make_settings(problem, "hc", "paper", 0, {"points": 512}))
     batch = jax.eval_shape(lambda key: formulation.draw(key, None), jax.random.key(1))
-    found = list(evaluations(jax.eval_shape(formulation.init, jax.random.key(0)), batch))
-    main, subs = found
+    model = jax.eval_shape(formulation.init, jax.random.key(0))
+    main, subs = evaluations(model, batch)
     assert main == Evaluation(1, (3, 50, 50, 50, 50, 3), 4 * 512)  # value, ∂x, ∂y, ∂t
     # 18 sub-networks, of which each has a list of its points, in tiles
     assert subs == Evaluation(subs.number, (3, 20, 20, 20, 3), 4 * TILE)
     assert 18 < subs.number < 18 * 512 / TILE
+    # and as the ansatz is stated all of them at all points
+    assert list(evaluations(model, batch, listed=False)) == [main, Evaluation(18, (3, 20, 20, 20, 3), 4 * 512)]
 
 
 def test_the_exact_ansatz_is_counted_with_its_feet():
