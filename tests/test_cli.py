@@ -287,13 +287,18 @@ def test_ctrl_c_is_answered_by_how_to_go_on(user, elsewhere):
     """Whatever is being compiled then."""
     words = ["solve", str(user), "--steps", "100000,0", "--out", str(elsewhere / "stopped")]
     with open(elsewhere / "words", "w+") as log:
-        process = subprocess.Popen([sys.executable, "-u", "-m", "hardpde.cli", *words], stdout=log, stderr=log)
-        deadline = time.monotonic() + 200
-        while " by exact" not in (elsewhere / "words").read_text() and process.poll() is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        process.wait(200)
+        process = subprocess.Popen([sys.executable, "-u", "-m", "hardpde.cli", *words], stdout=log, stderr=log,
+                                   # which is ignored below a shell that runs in the background
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        try:
+            deadline = time.monotonic() + 200
+            while " by exact" not in (elsewhere / "words").read_text() and process.poll() is None:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            process.wait(200)
+        finally:
+            process.kill()
     said = (elsewhere / "words").read_text()
     assert process.returncode == 130 and "Traceback" not in said
     assert said.rstrip().endswith("hardpde: stopped; `hardpde resume RUN` goes on from the last checkpoint")
