@@ -10,7 +10,8 @@ from contextlib import suppress
 import jax
 
 jax.config.update("jax_enable_x64", True)
-_stated = jax.config.jax_num_cpu_devices >= 0 or "host_platform_device_count" in os.environ.get("XLA_FLAGS", "")  # type: ignore[attr-defined]
+_stated = (getattr(jax.config, "jax_num_cpu_devices", 0) >= 0
+           or "host_platform_device_count" in os.environ.get("XLA_FLAGS", ""))
 if not _stated:
     with suppress(RuntimeError):  # devices are known already, and stay
         cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
