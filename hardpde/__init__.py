@@ -14,8 +14,8 @@ _stated = (getattr(jax.config, "jax_num_cpu_devices", 0) >= 0
            or "host_platform_device_count" in os.environ.get("XLA_FLAGS", ""))
 if not _stated:
     with suppress(RuntimeError):  # devices are known already, and stay
-        cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-        jax.config.update("jax_num_cpu_devices", len(cores))
+        _cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+        jax.config.update("jax_num_cpu_devices", len(_cores))
 
 from hardpde.compare import compare  # noqa: E402
 from hardpde.conditions import (  # noqa: E402
