@@ -286,10 +286,11 @@ def test_a_killed_run_resumes_to_the_same_bytes(capsys, solved, user, elsewhere)
 def test_ctrl_c_is_answered_by_how_to_go_on(user, elsewhere):
     """Whatever is being compiled then."""
     words = ["solve", str(user), "--steps", "100000,0", "--out", str(elsewhere / "stopped")]
+    # An interrupt is ignored below a shell that runs in the background, until somebody asks for it.
+    listening = ("import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+                 "from hardpde.cli import command; command()")
     with open(elsewhere / "words", "w+") as log:
-        process = subprocess.Popen([sys.executable, "-u", "-m", "hardpde.cli", *words], stdout=log, stderr=log,
-                                   # which is ignored below a shell that runs in the background
-                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        process = subprocess.Popen([sys.executable, "-u", "-c", listening, *words], stdout=log, stderr=log)
         try:
             deadline = time.monotonic() + 200
             while " by exact" not in (elsewhere / "words").read_text() and process.poll() is None:
@@ -299,6 +300,7 @@ def test_ctrl_c_is_answered_by_how_to_go_on(user, elsewhere):
             process.wait(200)
         finally:
             process.kill()
+            process.wait()
     said = (elsewhere / "words").read_text()
     assert process.returncode == 130 and "Traceback" not in said
     assert said.rstrip().endswith("hardpde: stopped; `hardpde resume RUN` goes on from the last checkpoint")
