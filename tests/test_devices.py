@@ -13,6 +13,7 @@ import subprocess
 import sys
 from functools import cache, partial
 from pathlib import Path
+from threading import Event, Thread
 
 import jax
 import jax.numpy as jnp
@@ -114,6 +115,25 @@ def compare_seeds() -> dict:
     return {"seeds": max(apart(a.model, b.model) for a, b in pairs)}
 
 
+def turns() -> list[bool]:
+    """Whether another thread may use all devices while one trains, and after that."""
+    four, came, seen = spread(make("exact")), Event(), []
+
+    def other() -> None:
+        with sharding.alone(four.mesh):
+            came.set()
+
+    thread = Thread(target=other)
+
+    def report(_: dict) -> None:
+        thread.start()
+        seen.append(came.wait(0.5))
+
+    fit(four, [Stage("adam", adam(1e-2), 2, block=2)], jax.random.key(0), report=report)
+    thread.join(60)
+    return [*seen, came.is_set()]
+
+
 def rows_of_the_matrix() -> list[list[int]]:
     """The shapes of the parts of SSBroyden's matrix on the devices, between blocks."""
     four = spread(make("exact"))
@@ -145,7 +165,7 @@ def messages_of_a_step() -> list[int]:
 
 def work(folder: Path) -> None:
     found = {"losses": {method: compare_losses(method) for method in SIZES}, **compare_training(folder),
-             **compare_seeds(), "matrix": rows_of_the_matrix(), "messages": messages_of_a_step()}
+             **compare_seeds(), "turns": turns(), "matrix": rows_of_the_matrix(), "messages": messages_of_a_step()}
     two = hp.solve(bar(), options=EXACT, stages=STAGES, devices=2)
     two.save(folder / "two.eqx")
     found["settings"] = two.settings["method"]["devices"]
@@ -219,6 +239,11 @@ def test_training_takes_the_same_steps(found):
 
 def test_seeds_at_once_take_the_same_steps(found):
     assert found["seeds"] < 1e-11
+
+
+def test_trainings_in_threads_wait_for_one_another(found):
+    """Programs of several threads that send messages at once may wait for each other forever."""
+    assert found["turns"] == [False, True]
 
 
 def test_a_resumed_run_equals_the_uninterrupted_one(found):

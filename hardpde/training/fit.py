@@ -92,7 +92,14 @@ def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | N
 
     All arrays have the models along their first axis. A model whose stage has ended, or that waits for new points,
     stays as it is while the others go on. `start` gets the fresh models, and returns those to start from.
+    Trainings in several threads that share their points between devices wait for one another.
     """
+    with sharding.alone(formulation.mesh):
+        return _fit_all(formulation, stages, keys, path, resume, report, every, start)
+
+
+def _fit_all(formulation, stages: list[Stage], keys: jax.Array, path: Path | None, resume: bool,
+             report: Callable[[dict], None], every: float, start: Callable[[Any], Any] | None) -> list[Training]:
     began = time.perf_counter()
     many = len(keys)
     mesh = formulation.mesh

@@ -1,5 +1,7 @@
 """Where the arrays of a training lie when several devices share it; without a mesh all stay where they are."""
 
+from contextlib import AbstractContextManager, nullcontext
+from threading import RLock
 from typing import Any
 
 import jax
@@ -9,6 +11,14 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from hardpde import compiling
+
+_TAKEN = RLock()
+
+
+def alone(mesh: Mesh | None) -> AbstractContextManager:
+    """Nobody else in this process uses several devices at once: programs of two threads that wait for messages would
+    wait for each other, on some devices one of them and on others the other."""
+    return nullcontext() if mesh is None else _TAKEN
 
 
 def stacked(mesh: Mesh | None, trees: list) -> Any:
