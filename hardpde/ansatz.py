@@ -80,21 +80,59 @@ def combine(offset: Array, terms: Sequence[Term | Listed], outputs: Sequence[Arr
     """
     state = offset
     for term, out in zip(terms, outputs):
-        matrix, out = term.matrix, out[..., None, :, :, :]
-        axes = (-3,) if matrix.ndim == 4 or isinstance(term, Listed) else (-5, -3)
-        # Sums of products, not batched matrix products: the matrices are tiny and this fuses.
-        value = (matrix[..., :1, :] * out[..., :1, :]).sum(axes)
-        tangents = (matrix[..., 1:, :] * out[..., :1, :] + matrix[..., :1, :] * out[..., 1:, :]).sum(axes)
-        if second:
-            space = slice(1, 1 + second)
-            mixed = 2 * (matrix[..., space, :] * out[..., space, :]).sum(axes).sum(-2)
-            tangents = tangents.at[..., -1, :].add(mixed)
-        part = jnp.concatenate([value, tangents], axis=-2)
         if isinstance(term, Listed):
-            part = term.collected(part)
+            part = term.collected((_acted_on_cpu if _on_cpu() else _acted)(term.matrix, out, second))
+        else:
+            part = _acted(term.matrix, out, second)
+            part = part if part.ndim == state.ndim else part.sum(0)
         points = part.shape[-1]
         state = state + part if points == state.shape[-1] else state.at[..., :points].add(part)
     return state
+
+
+def _acted(matrix: Array, out: Array, second: int) -> Array:
+    """The jets (…, m, slots, n) of M N: sums of products, not batched matrix products, as the matrices are tiny and
+    this fuses."""
+    out = out[..., None, :, :, :]
+    value = _short_sum(matrix[..., :1, :] * out[..., :1, :], -3)
+    tangents = _short_sum(matrix[..., 1:, :] * out[..., :1, :] + matrix[..., :1, :] * out[..., 1:, :], -3)
+    if second:
+        space = slice(1, 1 + second)
+        mixed = 2 * _short_sum(matrix[..., space, :] * out[..., space, :], -3).sum(-2)
+        tangents = tangents.at[..., -1, :].add(mixed)
+    return jnp.concatenate([value, tangents], axis=-2)
+
+
+_acted_on_cpu = jax.custom_vjp(_acted, nondiff_argnums=(2,))
+
+
+def _acted_forward(matrix: Array, out: Array, second: int) -> tuple[Array, Array]:
+    return _acted(matrix, out, second), matrix
+
+
+def _acted_backward(second: int, matrix: Array, g: Array) -> tuple[None, Array]:
+    """By the outputs alone; the matrices are known. JAX would sum over m, which takes ten times longer on a CPU."""
+    g = g[..., None, :, :]
+    value = _short_sum(_short_sum(matrix * g, -4), -2)[..., None, :]
+    tangents = _short_sum(matrix[..., :1, :] * g[..., 1:, :], -4)
+    if second:
+        mixed = 2 * _short_sum(matrix[..., 1 : 1 + second, :] * g[..., -1:, :], -4)
+        tangents = tangents.at[..., :second, :].add(mixed)
+    return None, jnp.concatenate([value, tangents], axis=-2)
+
+
+_acted_on_cpu.defvjp(_acted_forward, _acted_backward)
+
+
+def _short_sum(array: Array, axis: int) -> Array:
+    """The sum along a short axis; on a CPU one by one, as XLA takes twenty times longer to reduce such an array."""
+    if not _on_cpu():
+        return array.sum(axis)
+    return sum(jnp.split(array, array.shape[axis], axis)).squeeze(axis)  # type: ignore[union-attr]
+
+
+def _on_cpu() -> bool:
+    return jax.default_backend() == "cpu"
 
 
 # ---------------------------------------------------------------- pieces by number

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -24,7 +24,8 @@ from hardpde.compiling import here
 NARROW = 5  # inputs or outputs of a layer, the constant among them
 EVEN = 4  # hidden widths are multiples of it on a GPU
 FEW = 1024  # rows that a product has at least, if it is cut into parts
-SEVERAL = 6  # slots of a jet that go through tanh one by one
+GPU_SLOTS, CPU_SLOTS = -3, -2  # where slots are: before points and widths, or between widths and points
+SEVERAL = {GPU_SLOTS: 6, CPU_SLOTS: 16}  # slots of a jet that go through tanh one by one
 CERTAIN = 30.0  # its tanh is 1 in any precision
 
 
@@ -132,41 +133,40 @@ def _sides(x: Array, lines: Array, sigma: float, second: int) -> tuple[Array, Ar
     return (jnp.concatenate([after[:, None], tangents], axis=1), jnp.concatenate([before[:, None], -tangents], axis=1))
 
 
+class Pieces(NamedTuple):
+    """A jet: its value, the derivatives that a Laplacian sums over, the others, the Laplacian; each has a slot or more.
+    """
+
+    value: Array
+    space: list[Array]
+    rest: list[Array]
+    bend: Any = None
+
+
 def _points_last(layers: list[tuple[Array, Array]], inputs: Array, second: int = 0) -> Array:
     """Layers on jets (width, 1 + c, n)."""
     if layers[0][0].ndim == 3 and inputs.ndim == 3:
         inputs = jnp.broadcast_to(inputs, (layers[0][0].shape[0], *inputs.shape))
-    value, tangents = inputs[..., 0, :], inputs[..., 1:, :]
+    jet = _pieces(inputs, second, CPU_SLOTS)
     for w, b in layers[:-1]:
-        value = jnp.tanh(_product(w, value) + b[..., None])
-        tangents = _through_tanh(value, _tangent_product(w, tangents), second, -2)
-    w, b = layers[-1]
-    value = _product(w, value) + b[..., None]
-    return jnp.concatenate([value[..., None, :], _tangent_product(w, tangents)], axis=-2)
+        jet = _tanh_of(_layer(w, b, jet), CPU_SLOTS)
+    return _joined(_layer(*layers[-1], jet), CPU_SLOTS)
 
 
 def _dual_points_last(layers: list[tuple[Array, Array]], inputs: Array, dual: Array, second: int = 0) -> Array:
     """The same with the jets (width, 1 + c, n) of derivatives along a direction, which come out after the others."""
-    value, tangents = inputs[..., 0, :], inputs[..., 1:, :]
-    slope, bends = dual[..., 0, :], dual[..., 1:, :]
-    space = slice(0, second)
+    jet, slopes = (_pieces(part, second, CPU_SLOTS, one_by_one=True) for part in (inputs, dual))
     for w, b in layers[:-1]:
-        value = jnp.tanh(_product(w, value) + b[..., None])
-        tangents = _through_tanh(value, _tangent_product(w, tangents), second, -2)
-        slope, bends = _product(w, slope), _tangent_product(w, bends)
-        # The jet of tanh' = 1 − h², and its product with that of the slope.
-        factor, changes = 1 - value * value, -2 * value[..., None, :] * tangents
-        if second:
-            changes = changes.at[..., -1, :].add(-2 * (tangents[..., space, :] ** 2).sum(-2))
-        mixed = changes * slope[..., None, :] + factor[..., None, :] * bends
-        if second:
-            mixed = mixed.at[..., -1, :].add(2 * (changes[..., space, :] * bends[..., space, :]).sum(-2))
-        slope, bends = factor * slope, mixed
+        jet, slopes = _dual_of_tanh(_layer(w, b, jet), _layer(w, None, slopes), CPU_SLOTS)
     w, b = layers[-1]
-    value = _product(w, value) + b[..., None]
-    out = jnp.concatenate([value[..., None, :], _tangent_product(w, tangents)], axis=-2)
-    return jnp.concatenate([out, jnp.concatenate(
-        [_product(w, slope)[..., None, :], _tangent_product(w, bends)], axis=-2)], axis=-3)
+    return jnp.concatenate([_joined(_layer(w, b, jet), CPU_SLOTS), _joined(_layer(w, None, slopes), CPU_SLOTS)],
+                           axis=-3)
+
+
+def _layer(w: Array, b: Array | None, jet: Pieces) -> Pieces:
+    """wᵀ v + b: (…, i, o), pieces (…, i, slots, n) → pieces (…, o, slots, n)."""
+    value, *tangents = jax.tree.map(partial(_product, w), jet)
+    return Pieces(value if b is None else value + b[..., None, None], *tangents)
 
 
 def _points_first(layers: list[tuple[Array, Array]], inputs: Array, second: int = 0, dual: bool = False) -> Array:
@@ -271,36 +271,57 @@ def _summed(a: Array, b: Array) -> Array:
 _rows_product.defvjp(_rows_forward, _rows_backward)
 
 
+def _pieces(jet: Array, second: int, axis: int, one_by_one: bool = False) -> Pieces:
+    """A jet whose slots are along this axis. A few of them always come one by one: one thread of a GPU has them all,
+    and a CPU has nothing to sum over. Many come together unless told otherwise."""
+    slots = jet.shape[axis]
+    single = one_by_one or slots <= SEVERAL[axis]
+    borders = list(range(1, slots)) if single else [1, *[1 + second, slots - 1] * (second > 0)]
+    value, *tangents = jnp.split(jet, borders, axis=axis)
+    if not second:
+        return Pieces(value, [], tangents)
+    space = second if single else 1
+    return Pieces(value, tangents[:space], tangents[space:-1], tangents[-1])
+
+
+def _joined(jet: Pieces | tuple[Pieces, Pieces], axis: int) -> Array:
+    return jnp.concatenate(jax.tree.leaves(jet), axis=axis)
+
+
+def _total(pieces: list[Array], axis: int) -> Any:
+    """The sum over all slots of all pieces, as one slot; 0 if there are none."""
+    if axis == GPU_SLOTS:
+        return sum(piece.sum(axis, keepdims=True) for piece in pieces)
+    return sum(part for piece in pieces for part in jnp.split(piece, piece.shape[axis], axis))
+
+
+def _tanh_of(z: Pieces, axis: int) -> Pieces:
+    """The jet of tanh z: h' = 1 − h², h'' = −2 h h'."""
+    h = jnp.tanh(z.value)
+    s = 1 - h * h
+    bend = None if z.bend is None else s * (z.bend - 2 * h * _total([t * t for t in z.space], axis))
+    return Pieces(h, [s * t for t in z.space], [s * t for t in z.rest], bend)
+
+
+def _gradient_of_tanh(jet: Pieces, g: Pieces, axis: int) -> Pieces:
+    """With h = tanh z₀ and s = 1 − h² the jet is h, a_k = s z_k, and b = s z_Δ − 2 h s Σ z_k² for the Laplacian; then
+    ∂a_k/∂z₀ = −2 h a_k, ∂b/∂z₀ = −2 h b − 2 Σ a_k², ∂b/∂z_k = −4 h a_k: z itself is not needed any more."""
+    h = jet.value
+    s = 1 - h * h
+    slope = _total([a * b for a, b in zip((*g.space, *g.rest), (*jet.space, *jet.rest))], axis)
+    rest = [s * a for a in g.rest]
+    if jet.bend is None:
+        return Pieces(s * g.value - 2 * h * slope, [], rest)
+    squares = _total([t * t for t in jet.space], axis)
+    slope = slope + g.bend * jet.bend
+    return Pieces(s * g.value - 2 * h * slope - 2 * squares * g.bend,
+                  [s * a - 4 * h * g.bend * t for a, t in zip(g.space, jet.space)], rest, s * g.bend)
+
+
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
 def _tanh_jet(z: Array, second: int) -> Array:
-    """The jet (…, slots, n, width) of tanh z. Its gradient is written out, to be read and written once."""
-    value, space, rest, bend = _pieces(z, second, SEVERAL)
-    h = jnp.tanh(value)
-    s = 1 - h * h
-    out = [h, *[s * t for t in (*space, *rest)]]
-    if second:
-        out.append(s * (bend - 2 * h * _total([t * t for t in space])))
-    return jnp.concatenate(out, axis=-3)
-
-
-def _pieces(jet: Array, second: int, several: int) -> tuple[Array, list[Array], list[Array], Any]:
-    """The value of a jet (…, slots, n, width), the derivatives that a Laplacian sums over, the others, the Laplacian.
-
-    Up to so many slots come one by one, so that one thread of a GPU has them all; more come together.
-    """
-    slots = jet.shape[-3]
-    single = slots <= several
-    borders = list(range(1, slots)) if single else [1, *[1 + second, slots - 1] * (second > 0)]
-    value, *tangents = jnp.split(jet, borders, axis=-3)
-    if not second:
-        return value, [], tangents, None
-    space = second if single else 1
-    return value, tangents[:space], tangents[space:-1], tangents[-1]
-
-
-def _total(pieces: list[Array]) -> Any:
-    """The sum over all slots of all pieces, as one slot; 0 if there are none."""
-    return sum(piece.sum(-3, keepdims=True) for piece in pieces)
+    """The same for jets (…, slots, n, width) as a whole. Its gradient is written out, to be read and written once."""
+    return _joined(_tanh_of(_pieces(z, second, GPU_SLOTS), GPU_SLOTS), GPU_SLOTS)
 
 
 def _tanh_forward(z: Array, second: int) -> tuple[Array, Array]:
@@ -309,79 +330,78 @@ def _tanh_forward(z: Array, second: int) -> tuple[Array, Array]:
 
 
 def _tanh_backward(second: int, jet: Array, g: Array) -> tuple[Array]:
-    """With h = tanh z₀ and s = 1 − h² the jet is h, a_k = s z_k, and b = s z_Δ − 2 h s Σ z_k² for the Laplacian; then
-    ∂a_k/∂z₀ = −2 h a_k, ∂b/∂z₀ = −2 h b − 2 Σ a_k², ∂b/∂z_k = −4 h a_k: z itself is not needed any more."""
-    (h, space, rest, bend), (g_value, g_space, g_rest, g_bend) = (_pieces(part, second, SEVERAL) for part in (jet, g))
-    s = 1 - h * h
-    g_slope = _total([a * b for a, b in zip((*g_space, *g_rest), (*space, *rest))])
-    if not second:
-        return (jnp.concatenate([s * g_value - 2 * h * g_slope, *[s * a for a in g_rest]], axis=-3),)
-    squares = _total([t * t for t in space])
-    g_slope = g_slope + g_bend * bend
-    return (jnp.concatenate([s * g_value - 2 * h * g_slope - 2 * squares * g_bend,
-                             *[s * a - 4 * h * g_bend * t for a, t in zip(g_space, space)],
-                             *[s * a for a in g_rest], s * g_bend], axis=-3),)
+    found, back = (_pieces(part, second, GPU_SLOTS) for part in (jet, g))
+    return (_joined(_gradient_of_tanh(found, back, GPU_SLOTS), GPU_SLOTS),)
 
 
 _tanh_jet.defvjp(_tanh_forward, _tanh_backward)
 
 
+def _dual_of_tanh(z: Pieces, slopes: Pieces, axis: int) -> tuple[Pieces, Pieces]:
+    """The jet of tanh z, and that of its derivative (1 − tanh² z) ż along a direction, from the jets of z and ż."""
+    h = jnp.tanh(z.value)
+    s, change = 1 - h * h, -2 * h  # tanh', and the factor of derivatives of tanh in those of tanh'
+    steep = slopes.value
+
+    def mixed(tangents: list[Array], bends: list[Array]) -> list[Array]:
+        return [s * (change * t * steep + b) for t, b in zip(tangents, bends)]
+
+    jet = Pieces(h, [s * t for t in z.space], [s * t for t in z.rest])
+    dual = Pieces(s * steep, mixed(z.space, slopes.space), mixed(z.rest, slopes.rest))
+    if z.bend is None:
+        return jet, dual
+    squares = _total([t * t for t in z.space], axis)
+    bend = s * (z.bend + change * squares)
+    both = change * _total([t * b for t, b in zip(z.space, slopes.space)], axis)
+    last = (change * bend - 2 * s * s * squares) * steep + s * (slopes.bend + 2 * both)
+    return jet._replace(bend=bend), dual._replace(bend=last)
+
+
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
 def _tanh_dual(z: Array, second: int) -> Array:
-    """The jet of tanh z, and that of its derivative (1 − tanh² z) ż along a direction, from the jets of z and ż."""
-    return _dual_of_tanh(z, second)
+    """The same for jets (…, slots, n, width) as a whole, one after the other."""
+    return _dual_as_a_whole(z, second)
 
 
-def _dual_of_tanh(z: Array, second: int) -> Array:
-    plain, dual = (_pieces(half, second, half.shape[-3]) for half in jnp.split(z, 2, axis=-3))
-    value, space, rest, bend = plain
-    slope, slope_space, slope_rest, slope_bend = dual
-    h = jnp.tanh(value)
-    s, change = 1 - h * h, -2 * h  # tanh', and the factor of derivatives of tanh in those of tanh'
-    out = [h, *[s * t for t in (*space, *rest)]]
-    more = [s * slope, *[s * (change * t * slope + b) for t, b in zip((*space, *rest), (*slope_space, *slope_rest))]]
-    if second:
-        squares = _total([t * t for t in space])
-        bend = s * (bend + change * squares)
-        mixed = change * _total([t * b for t, b in zip(space, slope_space)])
-        out.append(bend)
-        more.append((change * bend - 2 * s * s * squares) * slope + s * (slope_bend + 2 * mixed))
-    return jnp.concatenate([*out, *more], axis=-3)
+def _dual_as_a_whole(z: Array, second: int) -> Array:
+    plain, slopes = (_pieces(half, second, GPU_SLOTS, one_by_one=True) for half in jnp.split(z, 2, axis=GPU_SLOTS))
+    return _joined(_dual_of_tanh(plain, slopes, GPU_SLOTS), GPU_SLOTS)
 
 
 def _tanh_dual_forward(z: Array, second: int) -> tuple[Array, Array]:
-    return _dual_of_tanh(z, second), z
+    return _dual_as_a_whole(z, second), z
 
 
 def _tanh_dual_backward(second: int, z: Array, g: Array) -> tuple[Array]:
     """All that the gradient needs is found again from z: reading it would take longer."""
-    return jax.vjp(lambda z: _dual_of_tanh(z, second), z)[1](g)
+    return jax.vjp(lambda z: _dual_as_a_whole(z, second), z)[1](g)
 
 
 _tanh_dual.defvjp(_tanh_dual_forward, _tanh_dual_backward)
 
 
-def _through_tanh(value: Array, tangents: Array, second: int, axis: int) -> Array:
-    """Derivatives of h = tanh z from those of z, which lie along `axis`: h' = 1 − h², h'' = −2 h h'."""
-    slope = jnp.expand_dims(1 - value * value, axis)
-    out = tangents * slope
-    if not second:
-        return out
-    squares = (jax.lax.slice_in_dim(tangents, 0, second, axis=axis) ** 2).sum(axis, keepdims=True)
-    bend = -2 * jnp.expand_dims(value, axis) * slope * squares
-    return jnp.concatenate([jax.lax.slice_in_dim(out, 0, -1, axis=axis),
-                            jax.lax.slice_in_dim(out, -1, None, axis=axis) + bend], axis=axis)
-
-
 def _product(w: Array, values: Array) -> Array:
-    """wᵀ v: (…, i, o), (…, i, n) → (…, o, n), in full precision also on a GPU."""
-    return jnp.matmul(jnp.swapaxes(w, -1, -2), values, precision="highest")
+    """wᵀ v: (…, i, o), (…, i, slots, n) → (…, o, slots, n)."""
+    *lead, width, slots, n = values.shape
+    product = _from_left(w, values.reshape(*lead, width, slots * n))
+    return product.reshape(*lead, w.shape[-1], slots, n)
 
 
-def _tangent_product(w: Array, tangents: Array) -> Array:
-    """The same for (…, i, c, n), all coordinates in one product."""
-    *lead, width, c, n = tangents.shape
-    return _product(w, tangents.reshape(*lead, width, c * n)).reshape(*lead, w.shape[-1], c, n)
+@jax.custom_jvp
+def _from_left(w: Array, v: Array) -> Array:
+    """wᵀ v. XLA would hand w as it is to its product, which takes twice as long with such a factor in double precision
+    or in a stack: the barrier keeps them apart. Derivatives are plain products: their gradients need w as it is."""
+    turned = jnp.swapaxes(w, -1, -2)
+    if w.ndim > 2 or w.dtype == jnp.float64:
+        turned = jax.lax.optimization_barrier(turned)
+    return jnp.matmul(turned, v, precision="highest")
+
+
+@_from_left.defjvp
+def _from_left_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    (w, v), (dw, dv) = primals, tangents
+    change = (jnp.matmul(jnp.swapaxes(a, -1, -2), b, precision="highest") for a, b in ((w, dv), (dw, v)))
+    return _from_left(w, v), sum(change)  # type: ignore[return-value]
 
 
 def mlp(key: Array, sizes: list[int], dtype=float, stack: int | None = None) -> MLP:
