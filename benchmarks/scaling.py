@@ -52,7 +52,7 @@ def measure(devices: int, points: int, width: int, depth: int, repeats: int) -> 
     formulation = spread(whole)
     place = jax.jit(partial(everywhere, formulation.mesh))
     model = place(formulation.init(jax.random.key(0)))
-    batch = formulation.draw(jax.random.key(1), model)
+    batch = formulation.in_parts(formulation.draw(jax.random.key(1), model))
     found: dict[str, Any] = {"devices": devices, "points": whole.points, "weights": count(model),
                              "batch_bytes": _on_first(batch)}
     for name, optimiser in OPTIMISERS.items():

@@ -63,7 +63,7 @@ def time_step(problem: Problem, settings: dict[str, Any], repeats: int = 20) -> 
     model = formulation.init(jax.random.key(0))
     if shared.mesh is not None:
         model = jax.device_put(model, NamedSharding(shared.mesh, ALL))
-    batch = shared.draw(jax.random.key(1), None)
+    batch = shared.in_parts(shared.draw(jax.random.key(1), None))
     lowering = time.perf_counter()
     steps = compile_steps(shared, model, batch)
     compiled = time.perf_counter()
@@ -72,7 +72,7 @@ def time_step(problem: Problem, settings: dict[str, Any], repeats: int = 20) -> 
     number = math.ceil(SAMPLE / 1e-3 / min(milliseconds(steps, model, batch, 1, repeats=2)))
     times = [ms / number for ms in milliseconds(steps, model, batch, number, repeats=repeats)]
     drawn = formulation.draw(jax.random.key(1), None)
-    drawing = milliseconds(shared.draw, jax.random.key(2), None, repeats=3)
+    drawing = milliseconds(lambda key: shared.in_parts(shared.draw(key, None)), jax.random.key(2), repeats=3)
     return formulation, {
         "points": formulation.points, "chunks": formulation.chunks, "devices": formulation.devices,
         "parameters": count(model),

@@ -17,7 +17,7 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from hardpde.ansatz import Batch
-from hardpde.formulation import Formulation, Model, Part, join, split
+from hardpde.formulation import Formulation, Model, Part, join, split, whole
 
 AXIS = "points"
 ENOUGH = 512  # points of a core
@@ -88,6 +88,16 @@ class Spread:
 
         return jax.jit(jax.shard_map(own, mesh=self.mesh, in_specs=ALL, out_specs=EACH, check_vma=False))
 
+    def in_parts(self, batch: Batch) -> Batch:
+        return batch if self.one.chunks == 1 else self._in_parts(batch)
+
+    @cached_property
+    def _in_parts(self) -> Callable[[Batch], Batch]:
+        def own(batch: Batch) -> Batch:
+            return jax.tree.map(lambda a: a[None], self.one.in_parts(jax.tree.map(lambda a: a[0], batch)))
+
+        return jax.jit(jax.shard_map(own, mesh=self.mesh, in_specs=EACH, out_specs=EACH, check_vma=False))
+
     def loss(self, model: Model, batch: Batch) -> Array:
         return self._mean(self.one.loss, model, batch)
 
@@ -96,7 +106,8 @@ class Spread:
 
     def rebalance(self, model: Model, batch: Batch) -> tuple[Array, Array, Model]:
         losses, gradients = self._mean(self.one.term_gradients, model, batch)
-        return self.one.reweighed(losses, gradients, model, join(batch))
+        everything = join(jax.vmap(whole)(batch._replace(weights=None)))
+        return self.one.reweighed(losses, gradients, model, everything._replace(weights=batch.weights))
 
     def residual_vector(self, model: Model, batch: Batch) -> Array:
         """The rows of all devices, one after the other."""

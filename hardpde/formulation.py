@@ -85,8 +85,13 @@ class Formulation:
         x = part.x.reshape(penalty.points, -1, part.x.shape[-1])
         return jax.vmap(penalty.rows, (1, 3, -1), 1)(x, jnp.moveaxis(jet, 2, 0), part.data)
 
+    def in_parts(self, batch: Batch) -> Batch:
+        """The batch cut into its chunks, (chunks, …) on every array: once, and not in every step."""
+        return batch if self.chunks == 1 else _cut(batch, self.chunks)
+
     def residual_vector(self, model: Model, batch: Batch) -> Array:
         """Residuals and what is penalised as one vector r with loss = r·r."""
+        batch = whole(batch)
         roots = jnp.sqrt(self._weights(batch))
         rows = self.residuals(model, batch)
         parts = [roots[0] * rows.ravel() / np.sqrt(rows.shape[-1])]
@@ -112,8 +117,7 @@ class Formulation:
         """Mean over the points of the sum of squared residuals, and the penalties, each with its weight."""
         if self.chunks == 1:
             return self._part(model, batch)
-        parts = jax.lax.map(partial(self._part, model), split(batch, self.chunks))
-        return parts.mean()
+        return jax.lax.map(partial(self._part, model), self._weighted_parts(batch)).mean()
 
     def _part(self, model: Model, batch: Batch) -> Array:
         return (self._weights(batch) * self.term_losses(model, batch)).sum()
@@ -173,7 +177,7 @@ class Formulation:
 
     def rebalance(self, model: Model, batch: Batch) -> tuple[Array, Array, Model]:
         """New weights of the terms, then the loss with them and its gradient."""
-        return self.reweighed(*self.term_gradients(model, batch), model, batch)
+        return self.reweighed(*self.term_gradients(model, batch), model, whole(batch))
 
     def reweighed(self, losses: Array, gradients: Model, model: Model, batch: Batch) -> tuple[Array, Array, Model]:
         """The same from the terms and their gradients."""
@@ -186,7 +190,7 @@ class Formulation:
         """The mean of a function over the parts of a batch, one after the other."""
         if self.chunks == 1:
             return part(model, batch)
-        parts = split(batch, self.chunks)
+        parts = self._weighted_parts(batch)
 
         def add(total, chunk):
             return jax.tree.map(jnp.add, total, part(model, chunk)), None
@@ -194,6 +198,12 @@ class Formulation:
         first = jax.eval_shape(part, model, jax.tree.map(lambda a: a[0], parts))
         total, _ = jax.lax.scan(add, jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), first), parts)
         return jax.tree.map(lambda a: a / self.chunks, total)
+
+    def _weighted_parts(self, batch: Batch) -> Batch:
+        """The parts of a batch, cut already or not, each with the weights of the terms."""
+        parts = batch if _is_cut(batch) else split(batch, self.chunks)
+        return parts._replace(weights=None if batch.weights is None else jnp.broadcast_to(
+            batch.weights, (self.chunks, *batch.weights.shape)))
 
     def jacobian(self, model: Model, batch: Batch) -> Model:
         """Derivative of `residual_vector` by every weight, (e · n, *weight), point by point.
@@ -203,7 +213,7 @@ class Formulation:
         """
         if not self.separable:
             return jax.jacrev(self.residual_vector)(model, batch)
-        batch = unlisted(batch)
+        batch = unlisted(whole(batch))
         lengths = [term.inputs.shape[-1] for term in batch.terms]
         borders = sorted({0, *lengths})
         parts = []
@@ -294,9 +304,20 @@ def split(batch: Batch, parts: int) -> Batch:
 
     offset, terms, scale, data = jax.tree.map(lambda a: cut(a, parts),
                                               (batch.offset, batch.terms, batch.scale, batch.data))
-    weights = None if batch.weights is None else jnp.broadcast_to(batch.weights, (parts, *batch.weights.shape))
     return Batch(cut(batch.x, parts, 0 - batch.x.ndim), offset, terms, scale,
-                 tuple(split(part, parts) for part in batch.penalised), data, weights)
+                 tuple(split(part, parts) for part in batch.penalised), data)
+
+
+_cut = jax.jit(split, static_argnums=1)
+
+
+def _is_cut(batch: Batch) -> bool:
+    return batch.x.ndim == 3
+
+
+def whole(batch: Batch) -> Batch:
+    """The batch, put together if it was cut."""
+    return join(batch) if _is_cut(batch) else batch
 
 
 def join(batch: Batch) -> Batch:

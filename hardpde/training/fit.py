@@ -311,7 +311,7 @@ def _alone(function: Callable) -> Callable:
 
 def _draw(formulation, draw: Callable, keys: jax.Array, model: Any) -> Any:
     """A draw for each model."""
-    batches = [draw(key, _one(model, k)) for k, key in enumerate(keys)]
+    batches = [formulation.in_parts(draw(key, _one(model, k))) for k, key in enumerate(keys)]
     return sharding.settled(formulation.mesh, sharding.stacked(formulation.mesh, batches))
 
 
@@ -386,7 +386,7 @@ def _block(formulation, stage: Stage, many: int, jit: Callable, length: int):
 
             def period(carry, key):
                 model, weights, state = carry
-                batch = formulation.draw(key, model)
+                batch = formulation.in_parts(formulation.draw(key, model))
                 if ahead(state) and not weighing:
                     known = formulation.value_and_grad(model, batch._replace(weights=weights))
                     state = looking_ahead(state, known)
