@@ -25,7 +25,7 @@ NARROW = 5  # inputs or outputs of a layer, the constant among them
 EVEN = 4  # hidden widths are multiples of it on a GPU
 FEW = 1024  # rows that a product has at least, if it is cut into parts
 GPU_SLOTS, CPU_SLOTS = -3, -2  # where slots are: before points and widths, or between widths and points
-SEVERAL = {GPU_SLOTS: 6, CPU_SLOTS: 16}  # slots of a jet that go through tanh one by one
+SEVERAL = 6  # slots of a jet that go through tanh one by one
 CERTAIN = 30.0  # its tanh is 1 in any precision
 
 
@@ -155,7 +155,7 @@ def _points_last(layers: list[tuple[Array, Array]], inputs: Array, second: int =
 
 def _dual_points_last(layers: list[tuple[Array, Array]], inputs: Array, dual: Array, second: int = 0) -> Array:
     """The same with the jets (width, 1 + c, n) of derivatives along a direction, which come out after the others."""
-    jet, slopes = (_pieces(part, second, CPU_SLOTS, one_by_one=True) for part in (inputs, dual))
+    jet, slopes = (_pieces(part, second, CPU_SLOTS) for part in (inputs, dual))
     for w, b in layers[:-1]:
         jet, slopes = _dual_of_tanh(_layer(w, b, jet), _layer(w, None, slopes), CPU_SLOTS)
     w, b = layers[-1]
@@ -275,7 +275,7 @@ def _pieces(jet: Array, second: int, axis: int, one_by_one: bool = False) -> Pie
     """A jet whose slots are along this axis. A few of them always come one by one: one thread of a GPU has them all,
     and a CPU has nothing to sum over. Many come together unless told otherwise."""
     slots = jet.shape[axis]
-    single = one_by_one or slots <= SEVERAL[axis]
+    single = one_by_one or slots <= SEVERAL
     borders = list(range(1, slots)) if single else [1, *[1 + second, slots - 1] * (second > 0)]
     value, *tangents = jnp.split(jet, borders, axis=axis)
     if not second:
@@ -295,12 +295,18 @@ def _total(pieces: list[Array], axis: int) -> Any:
     return sum(part for piece in pieces for part in jnp.split(piece, piece.shape[axis], axis))
 
 
+def _times(factor: Array, piece: Array, axis: int) -> Array:
+    """One slot times each of a piece. On a CPU it is copied for each, so that its gradient adds slots one by one."""
+    slots = piece.shape[axis]
+    return factor * piece if axis == GPU_SLOTS or slots == 1 else jnp.concatenate([factor] * slots, axis) * piece
+
+
 def _tanh_of(z: Pieces, axis: int) -> Pieces:
     """The jet of tanh z: h' = 1 − h², h'' = −2 h h'."""
     h = jnp.tanh(z.value)
     s = 1 - h * h
     bend = None if z.bend is None else s * (z.bend - 2 * h * _total([t * t for t in z.space], axis))
-    return Pieces(h, [s * t for t in z.space], [s * t for t in z.rest], bend)
+    return Pieces(h, [_times(s, t, axis) for t in z.space], [_times(s, t, axis) for t in z.rest], bend)
 
 
 def _gradient_of_tanh(jet: Pieces, g: Pieces, axis: int) -> Pieces:
@@ -342,11 +348,12 @@ def _dual_of_tanh(z: Pieces, slopes: Pieces, axis: int) -> tuple[Pieces, Pieces]
     h = jnp.tanh(z.value)
     s, change = 1 - h * h, -2 * h  # tanh', and the factor of derivatives of tanh in those of tanh'
     steep = slopes.value
+    bent = s * change * steep
 
     def mixed(tangents: list[Array], bends: list[Array]) -> list[Array]:
-        return [s * (change * t * steep + b) for t, b in zip(tangents, bends)]
+        return [_times(bent, t, axis) + _times(s, b, axis) for t, b in zip(tangents, bends)]
 
-    jet = Pieces(h, [s * t for t in z.space], [s * t for t in z.rest])
+    jet = Pieces(h, [_times(s, t, axis) for t in z.space], [_times(s, t, axis) for t in z.rest])
     dual = Pieces(s * steep, mixed(z.space, slopes.space), mixed(z.rest, slopes.rest))
     if z.bend is None:
         return jet, dual
