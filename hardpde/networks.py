@@ -133,7 +133,7 @@ def _sides(x: Array, lines: Array, sigma: float, second: int) -> tuple[Array, Ar
     return (jnp.concatenate([after[:, None], tangents], axis=1), jnp.concatenate([before[:, None], -tangents], axis=1))
 
 
-class Pieces(NamedTuple):
+class _Slots(NamedTuple):
     """A jet: its value, the derivatives that a Laplacian sums over, the others, the Laplacian; each has a slot or more.
     """
 
@@ -163,10 +163,10 @@ def _dual_points_last(layers: list[tuple[Array, Array]], inputs: Array, dual: Ar
                            axis=-3)
 
 
-def _layer(w: Array, b: Array | None, jet: Pieces) -> Pieces:
+def _layer(w: Array, b: Array | None, jet: _Slots) -> _Slots:
     """wᵀ v + b: (…, i, o), pieces (…, i, slots, n) → pieces (…, o, slots, n)."""
     value, *tangents = jax.tree.map(partial(_product, w), jet)
-    return Pieces(value if b is None else value + b[..., None, None], *tangents)
+    return _Slots(value if b is None else value + b[..., None, None], *tangents)
 
 
 def _points_first(layers: list[tuple[Array, Array]], inputs: Array, second: int = 0, dual: bool = False) -> Array:
@@ -271,7 +271,7 @@ def _summed(a: Array, b: Array) -> Array:
 _rows_product.defvjp(_rows_forward, _rows_backward)
 
 
-def _pieces(jet: Array, second: int, axis: int, one_by_one: bool = False) -> Pieces:
+def _pieces(jet: Array, second: int, axis: int, one_by_one: bool = False) -> _Slots:
     """A jet whose slots are along this axis. A few of them always come one by one: one thread of a GPU has them all,
     and a CPU has nothing to sum over. Many come together unless told otherwise."""
     slots = jet.shape[axis]
@@ -279,12 +279,12 @@ def _pieces(jet: Array, second: int, axis: int, one_by_one: bool = False) -> Pie
     borders = list(range(1, slots)) if single else [1, *[1 + second, slots - 1] * (second > 0)]
     value, *tangents = jnp.split(jet, borders, axis=axis)
     if not second:
-        return Pieces(value, [], tangents)
+        return _Slots(value, [], tangents)
     space = second if single else 1
-    return Pieces(value, tangents[:space], tangents[space:-1], tangents[-1])
+    return _Slots(value, tangents[:space], tangents[space:-1], tangents[-1])
 
 
-def _joined(jet: Pieces | tuple[Pieces, Pieces], axis: int) -> Array:
+def _joined(jet: _Slots | tuple[_Slots, _Slots], axis: int) -> Array:
     return jnp.concatenate(jax.tree.leaves(jet), axis=axis)
 
 
@@ -301,27 +301,12 @@ def _times(factor: Array, piece: Array, axis: int) -> Array:
     return factor * piece if axis == GPU_SLOTS or slots == 1 else jnp.concatenate([factor] * slots, axis) * piece
 
 
-def _tanh_of(z: Pieces, axis: int) -> Pieces:
+def _tanh_of(z: _Slots, axis: int) -> _Slots:
     """The jet of tanh z: h' = 1 − h², h'' = −2 h h'."""
     h = jnp.tanh(z.value)
     s = 1 - h * h
     bend = None if z.bend is None else s * (z.bend - 2 * h * _total([t * t for t in z.space], axis))
-    return Pieces(h, [_times(s, t, axis) for t in z.space], [_times(s, t, axis) for t in z.rest], bend)
-
-
-def _gradient_of_tanh(jet: Pieces, g: Pieces, axis: int) -> Pieces:
-    """With h = tanh z₀ and s = 1 − h² the jet is h, a_k = s z_k, and b = s z_Δ − 2 h s Σ z_k² for the Laplacian; then
-    ∂a_k/∂z₀ = −2 h a_k, ∂b/∂z₀ = −2 h b − 2 Σ a_k², ∂b/∂z_k = −4 h a_k: z itself is not needed any more."""
-    h = jet.value
-    s = 1 - h * h
-    slope = _total([a * b for a, b in zip((*g.space, *g.rest), (*jet.space, *jet.rest))], axis)
-    rest = [s * a for a in g.rest]
-    if jet.bend is None:
-        return Pieces(s * g.value - 2 * h * slope, [], rest)
-    squares = _total([t * t for t in jet.space], axis)
-    slope = slope + g.bend * jet.bend
-    return Pieces(s * g.value - 2 * h * slope - 2 * squares * g.bend,
-                  [s * a - 4 * h * g.bend * t for a, t in zip(g.space, jet.space)], rest, s * g.bend)
+    return _Slots(h, [_times(s, t, axis) for t in z.space], [_times(s, t, axis) for t in z.rest], bend)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
@@ -336,14 +321,24 @@ def _tanh_forward(z: Array, second: int) -> tuple[Array, Array]:
 
 
 def _tanh_backward(second: int, jet: Array, g: Array) -> tuple[Array]:
-    found, back = (_pieces(part, second, GPU_SLOTS) for part in (jet, g))
-    return (_joined(_gradient_of_tanh(found, back, GPU_SLOTS), GPU_SLOTS),)
+    """With h = tanh z₀ and s = 1 − h² the jet is h, a_k = s z_k, and b = s z_Δ − 2 h s Σ z_k² for the Laplacian; then
+    ∂a_k/∂z₀ = −2 h a_k, ∂b/∂z₀ = −2 h b − 2 Σ a_k², ∂b/∂z_k = −4 h a_k: z itself is not needed any more."""
+    (h, space, rest, bend), (g_value, g_space, g_rest, g_bend) = (_pieces(part, second, GPU_SLOTS) for part in (jet, g))
+    s = 1 - h * h
+    g_slope = _total([a * b for a, b in zip((*g_space, *g_rest), (*space, *rest))], GPU_SLOTS)
+    back = [s * a for a in g_rest]
+    if not second:
+        return (_joined(_Slots(s * g_value - 2 * h * g_slope, [], back), GPU_SLOTS),)
+    squares = _total([t * t for t in space], GPU_SLOTS)
+    g_slope = g_slope + g_bend * bend
+    return (_joined(_Slots(s * g_value - 2 * h * g_slope - 2 * squares * g_bend,
+                           [s * a - 4 * h * g_bend * t for a, t in zip(g_space, space)], back, s * g_bend), GPU_SLOTS),)
 
 
 _tanh_jet.defvjp(_tanh_forward, _tanh_backward)
 
 
-def _dual_of_tanh(z: Pieces, slopes: Pieces, axis: int) -> tuple[Pieces, Pieces]:
+def _dual_of_tanh(z: _Slots, slopes: _Slots, axis: int) -> tuple[_Slots, _Slots]:
     """The jet of tanh z, and that of its derivative (1 − tanh² z) ż along a direction, from the jets of z and ż."""
     h = jnp.tanh(z.value)
     s, change = 1 - h * h, -2 * h  # tanh', and the factor of derivatives of tanh in those of tanh'
@@ -353,8 +348,8 @@ def _dual_of_tanh(z: Pieces, slopes: Pieces, axis: int) -> tuple[Pieces, Pieces]
     def mixed(tangents: list[Array], bends: list[Array]) -> list[Array]:
         return [_times(bent, t, axis) + _times(s, b, axis) for t, b in zip(tangents, bends)]
 
-    jet = Pieces(h, [_times(s, t, axis) for t in z.space], [_times(s, t, axis) for t in z.rest])
-    dual = Pieces(s * steep, mixed(z.space, slopes.space), mixed(z.rest, slopes.rest))
+    jet = _Slots(h, [_times(s, t, axis) for t in z.space], [_times(s, t, axis) for t in z.rest])
+    dual = _Slots(s * steep, mixed(z.space, slopes.space), mixed(z.rest, slopes.rest))
     if z.bend is None:
         return jet, dual
     squares = _total([t * t for t in z.space], axis)

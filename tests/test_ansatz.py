@@ -17,6 +17,7 @@ from hardpde import (
     Polygon,
     Problem,
     Spline,
+    ansatz,
     dirichlet,
     div,
     dt,
@@ -342,6 +343,33 @@ def test_a_batch_can_be_cut_into_parts():
     assert loss == pytest.approx(float((whole.residual_vector(model, batch) ** 2).sum()), rel=1e-12)
     for one, two in zip(jax.tree.leaves(gradient), jax.tree.leaves(cut_gradient)):
         assert np.abs(one - two).max() < 1e-12 * np.abs(one).max()
+
+
+def test_a_batch_that_was_cut_before_is_the_same():
+    """For all that takes batches, with weights of its terms or without."""
+    _, formulation = solved_by_exact(box_mixed)
+    formulation = exact(formulation.problem, width=4, depth=1, points=64, chunk=16)
+    model = random_models(formulation, 1)[0]
+    batch = formulation.draw(jax.random.key(4), None)
+    for weights in (None, 2 * jnp.asarray(formulation.weights)):
+        batch = batch._replace(weights=weights)
+        before = formulation.in_parts(batch)._replace(weights=weights)
+        assert before.x.shape == (4, len(batch.x) // 4, 2)
+        for function in (formulation.loss, formulation.value_and_grad, formulation.residual_vector,
+                         formulation.jacobian):
+            found, expected = function(model, before), function(model, batch)
+            for one, two in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+                assert np.abs(one - two).max() <= 1e-13 * np.abs(two).max()
+
+
+@pytest.mark.parametrize("second, slots", [(0, 1), (0, 4), (2, 5), (3, 5)])
+def test_the_gradient_of_small_matrices_is_written_out(second, slots):
+    """As JAX finds it, for a stack of matrices and outputs."""
+    random = np.random.default_rng(0)
+    matrix, out, probe = (random.normal(size=(5, *shape, slots, 6)) for shape in ((3, 2), (2,), (3,)))
+    one, two = (jax.grad(lambda out, f=f: (probe * f(matrix, out, second)).sum())(out)
+                for f in (ansatz._acted, ansatz._acted_on_cpu))
+    assert np.abs(one - two).max() < 1e-13 * np.abs(one).max()
 
 
 @pytest.mark.parametrize("stack", [None, 3])
