@@ -37,9 +37,10 @@ problem = hp.Problem(
     conditions=[hp.initial("u", 0), hp.dirichlet("left", "u", 0), hp.robin("right", "u", a=1, b=1, g=1)])
 """
 STAGES = [{"optimiser": "adam", "steps": 4, "redraw": 2, "block": 4}]
-EXACT = {"width": 4, "depth": 1, "points": 64}
+EXACT = {"width": 4, "depth": 1, "points": 64, "chunk": 8}  # two chunks on each of four devices
 NETWORK = {"layers": [4], "points": 32, "boundary": 16, "initial": 16, "dtype": "float64"}
-SIZES = {"exact": EXACT, "pinn-ntk": {**NETWORK, "sample": 8}, "xpinn": {**NETWORK, "blocks": [2], "interface": 8}}
+SIZES = {"exact": EXACT, "pinn-ntk": {**NETWORK, "sample": 8, "chunk": 4},
+         "xpinn": {**NETWORK, "blocks": [2], "interface": 8}}
 
 
 def bar() -> hp.Problem:
@@ -72,7 +73,11 @@ def compare_losses(method: str) -> dict:
     four, model = spread(one), one.init(jax.random.key(0))
     alone, shared = one.draw(key, model), four.draw(key, model)
     step = "value_and_grad" if one.balance is None else "rebalance"
-    found = {"step": apart(jax.jit(getattr(one, step))(model, alone), jax.jit(getattr(four, step))(model, shared)),
+    expected = jax.jit(getattr(one, step))(model, alone)
+    found = {"step": apart(expected, jax.jit(getattr(four, step))(model, shared)),
+             "in parts": [apart(expected, jax.jit(getattr(formulation, step))(model, formulation.in_parts(batch)))
+                          for formulation, batch in ((one, alone), (four, shared))],
+             "chunks": [one.chunks, four.one.chunks],
              "points": one.points, "drawn": apart(shared, jax.jit(four.draw)(key, model))}
     arrays = jax.tree.leaves(shared)
     found["shards"] = sorted({shard.data.shape[0] for a in arrays for shard in a.addressable_shards})
@@ -203,6 +208,12 @@ def found(folder):
 @pytest.mark.parametrize("method", SIZES)
 def test_loss_and_gradient_are_those_of_one_device(found, method):
     assert found["losses"][method]["step"] < 1e-12
+
+
+@pytest.mark.parametrize("method", SIZES)
+def test_a_batch_that_was_cut_into_chunks_gives_the_same(found, method):
+    assert found["losses"][method]["chunks"] == ([1, 1] if method == "xpinn" else [8, 2])
+    assert max(found["losses"][method]["in parts"]) < 1e-12
 
 
 def test_the_loss_can_be_differentiated_as_a_whole(found):
