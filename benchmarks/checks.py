@@ -11,10 +11,10 @@ from pathlib import Path
 
 from hardpde.evaluation.certificate import certify, random_models, violation
 from hardpde.methods import METHODS
-from hardpde.problem import Problem
+from hardpde.problem.problem import Problem
 from hardpde.problems import PROBLEMS
-from hardpde.provenance import provenance
-from hardpde.runs import load_problem
+from hardpde.runs.folder import load_problem
+from hardpde.support.provenance import provenance
 
 ROOT = Path(__file__).resolve().parent.parent
 

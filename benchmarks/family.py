@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from hardpde.fem.battery_pack import BOX, DISCS, LEVELS, TIMES
-from hardpde.fem.heat import heat_robin
+from hardpde.problem.reference import Reference
 from hardpde.problems.battery_pack import RANGES
-from hardpde.provenance import provenance
-from hardpde.reference import Reference
-from hardpde.runs import read_run
-from hardpde.solve import Solution
+from hardpde.problems.fem.battery_pack import BOX, DISCS, LEVELS, TIMES
+from hardpde.problems.fem.heat import heat_robin
+from hardpde.runs.folder import read_run
+from hardpde.solving.solve import Solution
+from hardpde.support.provenance import provenance
 
 QUALITIES = [  # from quick to accurate
     {"maxh": 2.0, "near": 0.8, "order": 2, "stages": 2, "steps": 1, "halvings": 2},

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from hardpde.fem.battery_pack import BOX, DISCS, LEVELS, ROBIN, TIMES
-from hardpde.fem.heat import heat_robin
 from hardpde.problems import PROBLEMS
-from hardpde.provenance import provenance
+from hardpde.problems.fem.battery_pack import BOX, DISCS, LEVELS, ROBIN, TIMES
+from hardpde.problems.fem.heat import heat_robin
+from hardpde.support.provenance import provenance
 
 COARSE = [
     {"maxh": 2.0, "near": 0.8, "order": 1, "steps": 1, "halvings": 0, "stages": 1},

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import hardpde as hp
-from hardpde.provenance import provenance
-from hardpde.runs import load_problem
+from hardpde.runs.folder import load_problem
+from hardpde.support.provenance import provenance
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples"
 CHOSEN = ("robin_hole", "plate_with_hole", "kovasznay", "burgers", "reaction_3d")

@@ -19,9 +19,9 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
-from hardpde.bench import time_step
-from hardpde.provenance import provenance
-from hardpde.solve import make_settings
+from hardpde.solving.solve import make_settings
+from hardpde.studies.bench import time_step
+from hardpde.support.provenance import provenance
 
 ROOT = Path(__file__).resolve().parent.parent
 CHUNK, HOLES, POINTS = 2048, 10, 8192

@@ -17,8 +17,8 @@ import jax
 import numpy as np
 
 import hardpde as hp
-from hardpde.provenance import provenance
-from hardpde.solve import make_settings, run_seeds
+from hardpde.solving.solve import make_settings, run_seeds
+from hardpde.support.provenance import provenance
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples"
 

@@ -270,7 +270,7 @@ def main() -> None:
             print(f"{problem}, {library}: {rows[-1].get('failure') or format(rows[-1]['relative_l2'], '.1e')}",
                   file=sys.stderr, flush=True)
     if arguments.out:
-        from hardpde.provenance import provenance
+        from hardpde.support.provenance import provenance
 
         found = {"rows": rows, "budget": arguments.budget, **provenance()}
         arguments.out.write_text(json.dumps(found, indent=1) + "\n")

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from others import table as others_table
 
-from hardpde.evaluation.comparison import UNDEFINED, statistic_text, summarise
-from hardpde.experiments.comparisons import NAMES, SEEDS, STEPS, TABLES, Study
-from hardpde.experiments.published import PUBLISHED
-from hardpde.experiments.reproduce import EXPERIMENTS
-from hardpde.provenance import plain_command
+from hardpde.evaluation.report.comparison import UNDEFINED, statistic_text, summarise
+from hardpde.studies.reproduction.comparisons import NAMES, SEEDS, STEPS, TABLES, Study
+from hardpde.studies.reproduction.published import PUBLISHED
+from hardpde.studies.reproduction.reproduce import EXPERIMENTS
+from hardpde.support.provenance import plain_command
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"

@@ -24,11 +24,11 @@ from typing import Any
 import jax
 import optax
 
-from hardpde.devices import spread
+from hardpde.formulation.sharded import spread
 from hardpde.methods import exact
-from hardpde.networks import count
+from hardpde.networks.mlp import count
 from hardpde.problems import PROBLEMS
-from hardpde.provenance import provenance
+from hardpde.support.provenance import provenance
 from hardpde.training import adam, ssbroyden
 from hardpde.training.optimisers import Ahead, ahead
 from hardpde.training.sharding import everywhere, gathered, in_use, laid_out

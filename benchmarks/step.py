@@ -12,11 +12,11 @@ import argparse
 import json
 from pathlib import Path
 
-from hardpde.bench import iteration_times, time_step
 from hardpde.methods import METHODS
 from hardpde.problems import PROBLEMS
-from hardpde.provenance import provenance
-from hardpde.solve import make_settings
+from hardpde.solving.solve import make_settings
+from hardpde.studies.bench import iteration_times, time_step
+from hardpde.support.provenance import provenance
 
 
 def measure(problem, method: str, repeats: int, seeds: list[int], devices: int | None) -> dict:

@@ -17,21 +17,7 @@ if not _stated:
         _cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
         jax.config.update("jax_num_cpu_devices", len(_cores))
 
-from hardpde.compare import compare  # noqa: E402
-from hardpde.conditions import (  # noqa: E402
-    Condition,
-    dirichlet,
-    initial,
-    interface,
-    neumann,
-    periodic,
-    robin,
-    slip,
-    traction,
-)
-from hardpde.extension import Surrogate, extend, learned_distance  # noqa: E402
-from hardpde.fields import curl, div, dt, grad, laplacian  # noqa: E402
-from hardpde.formulation import Formulation  # noqa: E402
+from hardpde.formulation.formulation import Formulation  # noqa: E402
 from hardpde.geometry import (  # noqa: E402
     Ball,
     Boundary,
@@ -50,11 +36,25 @@ from hardpde.geometry import (  # noqa: E402
     read_outline,
     read_surface,
 )
-from hardpde.inference import Estimate, infer  # noqa: E402
-from hardpde.parameters import Parameter, parameters  # noqa: E402
-from hardpde.problem import Focus, Hints, Measurement, Mirror, Problem  # noqa: E402
-from hardpde.reference import Reference  # noqa: E402
-from hardpde.solve import Solution, solve  # noqa: E402
+from hardpde.problem.conditions import (  # noqa: E402
+    Condition,
+    dirichlet,
+    initial,
+    interface,
+    neumann,
+    periodic,
+    robin,
+    slip,
+    traction,
+)
+from hardpde.problem.fields import curl, div, dt, grad, laplacian  # noqa: E402
+from hardpde.problem.parameters import Parameter, parameters  # noqa: E402
+from hardpde.problem.problem import Focus, Hints, Measurement, Mirror, Problem  # noqa: E402
+from hardpde.problem.reference import Reference  # noqa: E402
+from hardpde.problems.extension import Surrogate, extend, learned_distance  # noqa: E402
+from hardpde.solving.infer import Estimate, infer  # noqa: E402
+from hardpde.solving.solve import Solution, solve  # noqa: E402
+from hardpde.studies.compare import compare  # noqa: E402
 from hardpde.training import Stage  # noqa: E402
 
 __all__ = [

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hardpde.experiments import airfoil_extension
-from hardpde.experiments.airfoil_extension import angle_errors, distance_errors, figure5
-from hardpde.experiments.base import Work
 from hardpde.problems.airfoil import flow_domain
+from hardpde.studies.reproduction import airfoil_extension
+from hardpde.studies.reproduction.airfoil_extension import angle_errors, distance_errors, figure5
+from hardpde.studies.reproduction.base import Work
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 WALL = flow_domain().boundaries["airfoil"]

@@ -27,11 +27,11 @@ from hardpde import (
     slip,
     traction,
 )
-from hardpde.ansatz import Exact, Paper
+from hardpde.ansatz.base import Exact, Paper
 from hardpde.evaluation.certificate import boundary_points, certify, random_models, violation
-from hardpde.formulation import split
+from hardpde.formulation.formulation import split
 from hardpde.methods import exact, hc
-from hardpde.networks import _points_first, _points_last, count, mlp, randomise
+from hardpde.networks.mlp import _points_first, _points_last, count, mlp, randomise
 from hardpde.problems.battery_pack import battery_pack
 
 SIDES = {"left": "left", "right": "right", "bottom": "bottom", "top": "top"}

@@ -32,13 +32,13 @@ from hardpde import (
     robin,
     solve,
 )
-from hardpde.compiling import briefly
 from hardpde.evaluation.certificate import certify, random_models
-from hardpde.fields import Filled
 from hardpde.methods import fbpinn, pfnn2, pinn, pinn_la, pinn_la2, pinn_ntk, xpinn
-from hardpde.networks import _dual_points_last, _points_first, _points_last, _tanh_jet
-from hardpde.problem import without_gradients
+from hardpde.networks.mlp import _dual_points_last, _points_first, _points_last, _tanh_jet
+from hardpde.problem.fields import Filled
+from hardpde.problem.problem import without_gradients
 from hardpde.problems import heat_ball
+from hardpde.support.hardware import briefly
 from hardpde.training import Training, fit, levenberg_marquardt
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")

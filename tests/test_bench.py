@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import pytest
 
 import hardpde as hp
-from hardpde.ansatz import Batch, Term
-from hardpde.bench import Evaluation, compile_steps, counts, evaluations, table, temporary_bytes, xla_counts
-from hardpde.cli import main
-from hardpde.lists import TILE
-from hardpde.networks import mlp
+from hardpde.ansatz.base import Batch, Term
+from hardpde.cli.commands import main
+from hardpde.networks.mlp import mlp
+from hardpde.networks.tiles import TILE
 from hardpde.problems import PROBLEMS
-from hardpde.solve import make_formulation, make_settings
+from hardpde.solving.solve import make_formulation, make_settings
+from hardpde.studies.bench import Evaluation, compile_steps, counts, evaluations, table, temporary_bytes, xla_counts
 
 PLATE = hp.Problem(
     domain=hp.Box((-1, -1), (1, 1), name="wall") - hp.Ball((0.2, 0.1), 0.4, name="hole"), fields="u",

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hardpde import Ball, Box
-from hardpde.blocks import Grid, default_counts, face_points, group, live_blocks, live_faces
-from hardpde.networks import windowed
+from hardpde.networks.grid import Grid, default_counts, face_points, group, live_blocks, live_faces
+from hardpde.networks.mlp import windowed
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -13,12 +13,12 @@ import time
 import numpy as np
 import pytest
 
-from hardpde.cli import main
+from hardpde.cli.commands import main
 from hardpde.methods import METHODS
+from hardpde.problem.reference import Reference
 from hardpde.problems import PROBLEMS
-from hardpde.progress import Progress
-from hardpde.reference import Reference
-from hardpde.runs import check_folder, prepare, settle
+from hardpde.runs.folder import check_folder, prepare, settle
+from hardpde.support.progress import Progress
 
 pytestmark = pytest.mark.usefixtures("quick_compilation", "compiled_once")
 
@@ -288,7 +288,7 @@ def test_ctrl_c_is_answered_by_how_to_go_on(user, elsewhere):
     words = ["solve", str(user), "--steps", "100000,0", "--out", str(elsewhere / "stopped")]
     # An interrupt is ignored below a shell that runs in the background, until somebody asks for it.
     listening = ("import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-                 "from hardpde.cli import command; command()")
+                 "from hardpde.cli.commands import command; command()")
     with open(elsewhere / "words", "w+") as log:
         process = subprocess.Popen([sys.executable, "-u", "-c", listening, *words], stdout=log, stderr=log)
         try:

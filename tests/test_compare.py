@@ -18,16 +18,16 @@ from jax.flatten_util import ravel_pytree
 from test_cli import last_json, refused
 
 import hardpde as hp
-from hardpde.cli import main
-from hardpde.compare import compare, plan, residual, step_times
-from hardpde.evaluation.comparison import endings
+from hardpde.cli.commands import main
+from hardpde.evaluation.report.comparison import endings
 from hardpde.methods import METHODS, exact, pinn_la
-from hardpde.networks import count
-from hardpde.presets import PRESETS, SCHEDULES, make_stages, preset
+from hardpde.networks.mlp import count
 from hardpde.problems import PROBLEMS
-from hardpde.progress import Progress
-from hardpde.runs import load_problem
-from hardpde.solve import Solution, check_options, make_formulation, make_settings, run_seeds
+from hardpde.problems.presets import PRESETS, SCHEDULES, make_stages, preset
+from hardpde.runs.folder import load_problem
+from hardpde.solving.solve import Solution, check_options, make_formulation, make_settings, run_seeds
+from hardpde.studies.compare import compare, plan, residual, step_times
+from hardpde.support.progress import Progress
 from hardpde.training import Stage, Training, adam, fit, fit_all, lbfgs, ssbroyden
 from hardpde.training.optimisers import CONVERGED, RUNNING, STALLED
 
@@ -307,7 +307,7 @@ def answer(*words):
     """Exit status, stdout and stderr of a command."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules["hardpde.cli"], "load_problem", load_once)
+        patch.setattr(sys.modules["hardpde.cli.commands"], "load_problem", load_once)
         try:
             code = main([str(word) for word in words])
         except SystemExit as stop:
@@ -325,7 +325,7 @@ def watched(act=run_seeds):
         return act(problem, settings, seeds, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules["hardpde.compare"], "run_seeds", train)
+        patch.setattr(sys.modules["hardpde.studies.compare"], "run_seeds", train)
         yield trained
 
 
@@ -357,7 +357,7 @@ def compared(user):
     status = read(folder / "run.json")["status"]
     kept = {path: path.stat().st_mtime_ns for path in folder.rglob("exact*")}
     with watched(untrained) as second, pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(sys.modules["hardpde.cli"], "save_record", kill)
+        patch.setattr(sys.modules["hardpde.cli.commands"], "save_record", kill)
         answer(*words, "--resume")
     with watched() as third:
         finished = answer(*words, "--resume", "--json")
@@ -533,7 +533,7 @@ def test_mistakes(user, tmp_path, monkeypatch, words, says):
 
 def test_all_methods(user, tmp_path, monkeypatch):
     """Each is compared or says why not."""
-    monkeypatch.setattr(sys.modules["hardpde.compare"], "measured", lambda solutions, reference, residuals: {
+    monkeypatch.setattr(sys.modules["hardpde.studies.compare"], "measured", lambda solutions, reference, residuals: {
         "method": solutions[0].settings["method_name"], "settings": {}, "runs": [], "seconds": 0.1})
     sizes = ["points=16", "blocks=[2]", "layers=[4]", "main=[4]", "sub=[4]", "depth=1"]
     with watched(untrained) as trained:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import hardpde  # noqa: F401  (float64)
-from hardpde.evaluation import comparison
-from hardpde.evaluation.comparison import interval, markdown, number_text, summarise, write_comparison
+from hardpde.evaluation.report import comparison
+from hardpde.evaluation.report.comparison import interval, markdown, number_text, summarise, write_comparison
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from hardpde import compiling
-from hardpde.compiling import briefly, compile_beside, often, seldom
+from hardpde.support import hardware as compiling
+from hardpde.support.hardware import briefly, compile_beside, often, seldom
 
 OPTION = "jax_disable_most_optimizations"
 

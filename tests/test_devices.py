@@ -22,9 +22,9 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import hardpde as hp
-from hardpde.cli import main
-from hardpde.devices import ENOUGH, spread, usual_devices
-from hardpde.formulation import join
+from hardpde.cli.commands import main
+from hardpde.formulation.formulation import join
+from hardpde.formulation.sharded import ENOUGH, spread, usual_devices
 from hardpde.methods import METHODS
 from hardpde.training import Stage, adam, fit, fit_all, levenberg_marquardt, sharding, ssbroyden
 

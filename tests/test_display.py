@@ -76,7 +76,7 @@ def test_words_remain_where_nothing_can_be_drawn(problem, solution, monkeypatch)
 
 
 def test_what_cannot_be_shown_is_left_to_plain_text(problem, solution, monkeypatch):
-    monkeypatch.setattr("hardpde.display._block", lambda *parts: 1 / 0)
+    monkeypatch.setattr("hardpde.evaluation.notebook._block", lambda *parts: 1 / 0)
     assert problem._repr_html_() is None and solution._repr_html_() is None
 
 

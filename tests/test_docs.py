@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import hardpde as hp
-from hardpde import presets
-from hardpde.cli import _parser
+from hardpde.cli.commands import _parser
+from hardpde.problems import presets
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -24,8 +24,8 @@ from hardpde import (
     periodic,
     robin,
 )
-from hardpde.energy import find_energy
-from hardpde.problem import without_gradients
+from hardpde.formulation.energy import find_energy
+from hardpde.problem.problem import without_gradients
 from hardpde.problems import airfoil_printed, battery_pack, heat_ball, poisson, schroedinger
 from hardpde.problems.battery_pack import CELLS
 

@@ -11,16 +11,17 @@ import numpy as np
 import pytest
 
 import hardpde  # noqa: F401  (float64)
-from hardpde.evaluation import metrics, plots
-from hardpde.evaluation.browser import packed
+from hardpde.evaluation import metrics
 from hardpde.evaluation.evaluate import make_reference, measure, measure_baselines, pictures, plane
 from hardpde.evaluation.export import write_series, write_vtu
-from hardpde.evaluation.report import write_report
-from hardpde.fields import make_schema
+from hardpde.evaluation.figures import plots
+from hardpde.evaluation.report.browser import packed
+from hardpde.evaluation.report.report import write_report
+from hardpde.problem.fields import make_schema
+from hardpde.problem.reference import Reference, node_weights
 from hardpde.problems.airfoil import reference as airfoil_reference
 from hardpde.problems.airfoil_printed import _reference as printed_reference
 from hardpde.problems.heat_ball import heat_ball
-from hardpde.reference import Reference, node_weights
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -387,7 +388,7 @@ def test_a_page_holds_fields_with_their_digits(holed):
 
 
 def test_a_page_thins_large_meshes_and_leaves_holes_empty(holed, monkeypatch):
-    monkeypatch.setattr("hardpde.evaluation.browser.MOST_NODES", 200)
+    monkeypatch.setattr("hardpde.evaluation.report.browser.MOST_NODES", 200)
     x, cells = holed
     page = packed({"u": (x, cells, None, x[:, 0], None)})
     nodes = np.frombuffer(base64.b64decode(page["meshes"][0]["x"].removeprefix("base64,")), "<f4").reshape(-1, 2)

@@ -24,12 +24,12 @@ from hardpde import (
     learned_distance,
     robin,
 )
-from hardpde.ansatz import Paper, softmin
-from hardpde.conditions import initial
-from hardpde.fields import dt
+from hardpde.ansatz.base import Paper, softmin
 from hardpde.methods import hc
-from hardpde.networks import count
-from hardpde.presets import preset
+from hardpde.networks.mlp import count
+from hardpde.problem.conditions import initial
+from hardpde.problem.fields import dt
+from hardpde.problems.presets import preset
 
 SHORT = {"width": 12, "depth": 2, "points": 600, "steps": 1500, "learning_rate": 5e-3}
 OUTER = Box((-3, -3), (3, 3), name="outer")

@@ -9,9 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hardpde.experiments import extra_fields
-from hardpde.experiments.base import Work
-from hardpde.experiments.extra_fields import (
+from hardpde.methods.pinn import pinn
+from hardpde.problems.poisson import poisson
+from hardpde.problems.presets import make_stages
+from hardpde.studies.reproduction import extra_fields
+from hardpde.studies.reproduction.base import Work
+from hardpde.studies.reproduction.extra_fields import (
     Series,
     condition_numbers,
     figure4,
@@ -24,9 +27,6 @@ from hardpde.experiments.extra_fields import (
     trained,
     variation,
 )
-from hardpde.methods.pinn import pinn
-from hardpde.presets import make_stages
-from hardpde.problems.poisson import poisson
 from hardpde.training import fit
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")

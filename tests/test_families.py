@@ -9,8 +9,8 @@ import hardpde as hp
 from hardpde.evaluation.certificate import certify, random_models, violation
 from hardpde.evaluation.evaluate import family_errors, finish
 from hardpde.methods import METHODS
-from hardpde.parameters import append, middle
-from hardpde.solve import make_formulation, make_settings
+from hardpde.problem.parameters import append, middle
+from hardpde.solving.solve import make_formulation, make_settings
 from hardpde.training import Training
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import hardpde
-from hardpde.reference import Reference
+from hardpde.problem.reference import Reference
 
 ng = pytest.importorskip("ngsolve")
 
-from hardpde.fem import REFERENCES, compute_reference  # noqa: E402
-from hardpde.fem import airfoil as foil  # noqa: E402
-from hardpde.fem import battery_pack as pack  # noqa: E402
-from hardpde.fem.flow import corners, locate, mesh_around, solve_flow  # noqa: E402
-from hardpde.fem.heat import heat_robin, radau, triangulate  # noqa: E402
+from hardpde.problems.fem import REFERENCES, compute_reference  # noqa: E402
+from hardpde.problems.fem import airfoil as foil  # noqa: E402
+from hardpde.problems.fem import battery_pack as pack  # noqa: E402
+from hardpde.problems.fem.flow import corners, locate, mesh_around, solve_flow  # noqa: E402
+from hardpde.problems.fem.heat import heat_robin, radau, triangulate  # noqa: E402
 
 BOX = ((0.0, 0.0), (2.0, 1.5))
 DISCS = [(0.9, 0.8, 0.5, "hole")]
@@ -326,7 +326,7 @@ def test_problems_without_a_finite_element_reference_are_named():
 
 def test_nothing_imports_ngsolve_before_it_is_used():
     code = (
-        "import sys, hardpde.fem.battery_pack, hardpde.fem.airfoil; "
+        "import sys, hardpde.problems.fem.battery_pack, hardpde.problems.fem.airfoil; "
         "sys.exit('ngsolve' in sys.modules or 'netgen' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

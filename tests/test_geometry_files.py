@@ -13,10 +13,11 @@ import shapely
 import trimesh
 
 import hardpde as hp
-from hardpde.cli import main
+from hardpde.cli.commands import main
 from hardpde.evaluation.certificate import boundary_points, certify, random_models, violation
-from hardpde.geometry import Arc, Patch, Plate, Segment, check_shape, reading
-from hardpde.geometry.triangles import point_gaps, soup_contacts, soup_gap
+from hardpde.geometry import Arc, Patch, Plate, Segment, check_shape
+from hardpde.geometry.algorithms.triangles import point_gaps, soup_contacts, soup_gap
+from hardpde.geometry.read import parsing as reading
 from hardpde.methods.exact import exact
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")

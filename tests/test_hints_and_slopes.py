@@ -24,11 +24,11 @@ from hardpde import (
     traction,
 )
 from hardpde.evaluation.certificate import certify, random_models, violation
+from hardpde.formulation.points import graded
 from hardpde.methods import exact, hc
-from hardpde.networks import mlp
-from hardpde.problem import without_gradients
+from hardpde.networks.mlp import mlp
+from hardpde.problem.problem import without_gradients
 from hardpde.problems.heat_ball import heat_ball
-from hardpde.sampling import graded
 
 RING = Ball((0, 0), 2.0, name="outer") - Ball((0.3, 0), 0.5, name="inner")
 DISC = Ball((0, 0), 1.0, name="rim")

@@ -9,12 +9,12 @@ import pytest
 
 import hardpde as hp
 from hardpde import Ball, Box, Inlay, Interval, Polygon, Problem, Spline, dirichlet, div, dt, interface, neumann, robin
-from hardpde.ansatz import Exact
+from hardpde.ansatz.base import Exact
 from hardpde.evaluation.certificate import boundary_points, certify, random_models, violation
 from hardpde.evaluation.evaluate import components, export, make_reference
+from hardpde.formulation.points import _near
 from hardpde.geometry import check_shape
 from hardpde.methods import exact, hc
-from hardpde.sampling import _near
 
 GRADIENTS = {"grad_a": "a", "grad_b": "b"}
 BOX = Box((-1, -1), (1, 1), name="box")

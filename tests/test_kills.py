@@ -17,12 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hardpde.cli import main
+from hardpde.cli.commands import main
 from hardpde.evaluation.evaluate import HISTORY, write_history, write_json
 from hardpde.evaluation.export import write_vtu
-from hardpde.files import replacing
-from hardpde.reference import Reference
-from hardpde.runs import prepare, put_back, read_run, settle
+from hardpde.problem.reference import Reference
+from hardpde.runs.folder import prepare, put_back, read_run, settle
+from hardpde.support.files import replacing
 from hardpde.training import checkpoint
 
 pytestmark = pytest.mark.usefixtures("quick_compilation", "compiled_once")
@@ -81,7 +81,7 @@ def watch(name, arguments):
 sys.addaudithook(watch)
 if event == "0":
     later()
-from hardpde.cli import main
+from hardpde.cli.commands import main
 sys.exit(main())
 """
 

@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hardpde.ansatz import Term, unlisted
-from hardpde.formulation import cast, split
-from hardpde.lists import TILE, Listed, cut, glue, plan
+from hardpde.ansatz.base import Term, unlisted
+from hardpde.formulation.formulation import cast, split
 from hardpde.methods.hc import hc
-from hardpde.networks import mlp
+from hardpde.networks.mlp import mlp
+from hardpde.networks.tiles import TILE, Listed, cut, glue, plan
 from hardpde.problems.battery_pack import battery_pack
 from hardpde.problems.poisson import poisson
 

@@ -10,12 +10,12 @@ from test_examples import load
 
 import hardpde as hp
 import hardpde.methods.exact  # the module: the package has a function of this name
-from hardpde.bench import compile_steps, evaluations, xla_counts
+from hardpde.ansatz.inputs import TAIL, _decays
 from hardpde.evaluation.certificate import certify, random_models, violation
 from hardpde.geometry import Difference, Nearby, distances
-from hardpde.geometry.nearby import FEW
-from hardpde.inputs import TAIL, _decays
-from hardpde.solve import make_formulation, make_settings
+from hardpde.geometry.algorithms.nearby import FEW
+from hardpde.solving.solve import make_formulation, make_settings
+from hardpde.studies.bench import compile_steps, evaluations, xla_counts
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

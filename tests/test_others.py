@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hardpde.problem import without_gradients
+from hardpde.problem.problem import without_gradients
 from hardpde.problems.heat_ball import heat_ball as stock_heat_ball
-from hardpde.solve import make_settings
+from hardpde.solving.solve import make_settings
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))

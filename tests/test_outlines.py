@@ -6,11 +6,11 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import hardpde as hp
-from hardpde.evaluation import plots
 from hardpde.evaluation.certificate import certify, profiles
 from hardpde.evaluation.evaluate import draw_domain
-from hardpde.evaluation.outlines import chains, collars, runs
-from hardpde.solve import make_formulation, make_settings
+from hardpde.evaluation.figures import plots
+from hardpde.evaluation.figures.outlines import chains, collars, runs
+from hardpde.solving.solve import make_formulation, make_settings
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 CENTRE, RADIUS = np.array([1.2, 0.5]), 0.2

@@ -24,7 +24,7 @@ from hardpde import (
     solve,
 )
 from hardpde.evaluation.certificate import certify, random_models, violation
-from hardpde.formulation import split
+from hardpde.formulation.formulation import split
 from hardpde.methods import exact, hc
 from hardpde.problems.schroedinger import END, HALF, schroedinger, spectral
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hardpde.experiments.published import PUBLISHED
+from hardpde.studies.reproduction.published import PUBLISHED
 
 PAPER = Path(__file__).parents[2] / "shared" / "paper.tex"
 

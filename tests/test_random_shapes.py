@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from hardpde import Ball, Box, Polygon, Problem, Spline, dirichlet, neumann, robin
 from hardpde.evaluation.certificate import certify, random_models, violation
-from hardpde.fields import div
 from hardpde.geometry import check_shape
 from hardpde.methods import exact
+from hardpde.problem.fields import div
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -7,15 +7,16 @@ import jax
 import numpy as np
 import pytest
 
-from hardpde import Interval, Problem, cli, div, dt, initial, robin
-from hardpde.evaluation.reproduction import convergence, hardness
-from hardpde.experiments import comparisons, extra_fields, side_by_side
-from hardpde.experiments.base import Work
-from hardpde.experiments.comparisons import BALL, NAMES, PACK, TABLES, table_outcome, trainings
-from hardpde.experiments.hardness import CELLS, predictor, train_cells
-from hardpde.experiments.published import PUBLISHED
-from hardpde.experiments.reproduce import EXPERIMENTS, chosen, reproduce, results_folder
-from hardpde.solve import make_settings, solve
+from hardpde import Interval, Problem, div, dt, initial, robin
+from hardpde.cli import commands as cli
+from hardpde.solving.solve import make_settings, solve
+from hardpde.studies.reproduction import comparisons, extra_fields, side_by_side
+from hardpde.studies.reproduction.base import Work
+from hardpde.studies.reproduction.comparisons import BALL, NAMES, PACK, TABLES, table_outcome, trainings
+from hardpde.studies.reproduction.hardness import CELLS, predictor, train_cells
+from hardpde.studies.reproduction.plots import convergence, hardness
+from hardpde.studies.reproduction.published import PUBLISHED
+from hardpde.studies.reproduction.reproduce import EXPERIMENTS, chosen, reproduce, results_folder
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from hardpde import Ball, Box, Interval, Problem, dirichlet, div, dt, initial, laplacian
-from hardpde.ansatz import jets
+from hardpde.ansatz.base import jets
 from hardpde.evaluation.certificate import certify, random_models, violation
-from hardpde.fields import Derivative
 from hardpde.methods import exact, hc
-from hardpde.networks import MLP, _points_first, _points_last, mlp, randomise
+from hardpde.networks.mlp import MLP, _points_first, _points_last, mlp, randomise
+from hardpde.problem.fields import Derivative
 from hardpde.problems.poisson import poisson
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -108,8 +108,8 @@ def _values(formulation, x):
     problem = formulation.problem
     if formulation.at.__module__.endswith("hc"):
         return formulation.at(x[None], False)
-    from hardpde.ansatz import Exact
-    from hardpde.inputs import standard_inputs
+    from hardpde.ansatz.base import Exact
+    from hardpde.ansatz.inputs import standard_inputs
     from hardpde.methods.exact import _assemble
 
     ansatz, most = Exact(problem, standard_inputs(problem)), len(problem.layout.pieces)

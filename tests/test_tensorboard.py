@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import hardpde as hp
-from hardpde.cli import main
-from hardpde.runs import prepare
-from hardpde.tensorboard import event_writer, has_events
+from hardpde.cli.commands import main
+from hardpde.runs.folder import prepare
+from hardpde.support.tensorboard import event_writer, has_events
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 TAGS = {"loss/training": "loss", "loss/held_out": "held_out", "time/seconds": "seconds"}
@@ -109,7 +109,7 @@ def test_a_command_that_was_stopped_goes_on_with_its_curves(tmp_path, capsys, mo
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("hardpde.cli.Progress.__call__", stop)
+        patch.setattr("hardpde.cli.commands.Progress.__call__", stop)
         assert main(words) == 130
     assert [step for step, _ in curves(folder / "tensorboard")["loss/training"]] == [2, 4]
     assert main(["resume", str(folder)]) == 0, capsys.readouterr().err

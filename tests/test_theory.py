@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hardpde.experiments import theory as t
-from hardpde.experiments.base import Work
+from hardpde.studies.reproduction import theory as t
+from hardpde.studies.reproduction.base import Work
 
 
 @pytest.fixture(scope="module")

@@ -90,7 +90,7 @@ def test_a_last_period_may_be_short(formulation):
 @pytest.mark.parametrize("steps", [2, 499, 5003])
 def test_other_numbers_of_steps_leave_alone_when_points_are_redrawn(steps):
     """Redrawn more often, an optimiser would never come to know its loss."""
-    from hardpde.presets import preset, with_steps
+    from hardpde.problems.presets import preset, with_steps
 
     settings = preset("", "exact", "quick")
     before, after = (each["stages"][1]["redraw"] for each in (settings, with_steps(settings, [10, steps])))
@@ -100,7 +100,7 @@ def test_other_numbers_of_steps_leave_alone_when_points_are_redrawn(steps):
 def test_a_problem_of_ones_own_may_have_the_name_of_a_built_in_one(problem):
     """Its settings are the defaults; those made for the built-in problem are not for it."""
     from hardpde.problems import PROBLEMS
-    from hardpde.solve import make_settings
+    from hardpde.solving.solve import make_settings
 
     own = replace(problem, name="poisson")
     assert make_settings(own, "exact", "quick", 0)["method"] == make_settings(problem, "exact", "quick", 0)["method"]
@@ -139,7 +139,7 @@ def test_stages_of_ones_own_say_what_is_wrong(problem):
 
 
 def test_a_training_runs_where_it_is_told_to(formulation, monkeypatch):
-    from hardpde import compiling
+    from hardpde.support import hardware as compiling
 
     cpu = jax.devices("cpu")[0]
     assert compiling.here() == cpu
@@ -429,7 +429,7 @@ def test_a_model_of_another_problem_or_no_file_is_refused(problem, solved, tmp_p
 
 
 def test_values_do_not_depend_on_how_many_points_are_asked_for(solved, monkeypatch):
-    monkeypatch.setattr(sys.modules["hardpde.formulation"], "MOST", 128)
+    monkeypatch.setattr(sys.modules["hardpde.formulation.formulation"], "MOST", 128)
     x = np.linspace(0, 1, 300)[:, None]
     every = solved(x)
     for n in (0, 1, 64, 65, 129):
@@ -444,7 +444,7 @@ def test_points_of_the_wrong_shape_are_refused(solved):
 
 
 def test_unknown_optimisers_and_options_are_refused():
-    from hardpde.presets import make_stages
+    from hardpde.problems.presets import make_stages
 
     with pytest.raises(ValueError, match=f"no optimiser 'sgd'; the optimisers are {', '.join(OPTIMISERS)}"):
         make_stages([{"optimiser": "sgd", "steps": 1}])

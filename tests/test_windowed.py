@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hardpde.ansatz import jets
-from hardpde.networks import MLP, Windowed, count, mlp, multiply, randomise, windowed
+from hardpde.ansatz.base import jets
+from hardpde.networks.mlp import MLP, Windowed, count, mlp, multiply, randomise, windowed
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -46,11 +46,11 @@ def train(library: str, user: Any, watch: Any) -> Trained:
 
 
 def hardpde(user: Any, watch: Any, settings: dict[str, Any] | None = None) -> Trained:
-    """What `hardpde.solve(user.problem)` does; the model is seen whenever new points are drawn for it."""
+    """What `hardpde.solving.solve(user.problem)` does; the model is seen whenever new points are drawn for it."""
     import jax
 
-    from hardpde.networks import count
-    from hardpde.solve import make_formulation, make_settings, run
+    from hardpde.networks.mlp import count
+    from hardpde.solving.solve import make_formulation, make_settings, run
 
     settings = settings or make_settings(user.problem, "exact", "quick", 0, devices=None)
     formulation = make_formulation(user.problem, settings)

@@ -7,14 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hardpde.conditions import INITIAL, Condition
-from hardpde.evaluation.outlines import runs
+from hardpde.evaluation.figures.outlines import runs
+from hardpde.formulation.points import EARLIEST, paired
 from hardpde.geometry import touching_points
-from hardpde.geometry.stacking import concrete
-from hardpde.networks import randomise
-from hardpde.parameters import append
-from hardpde.problem import Period, Problem
-from hardpde.sampling import EARLIEST, paired
+from hardpde.geometry.algorithms.stacking import concrete
+from hardpde.networks.mlp import randomise
+from hardpde.problem.conditions import INITIAL, Condition
+from hardpde.problem.parameters import append
+from hardpde.problem.problem import Period, Problem
 
 
 def certify(formulation, models: list, points: int = 1000) -> list[dict]:

@@ -12,17 +12,17 @@ import jax
 import numpy as np
 from scipy.spatial import Delaunay
 
-from hardpde.errors import first_line
-from hardpde.evaluation import plots
 from hardpde.evaluation.certificate import boundary_points, certify, profiles, violation
 from hardpde.evaluation.export import write_series, write_vtu
+from hardpde.evaluation.figures import plots
+from hardpde.evaluation.figures.outlines import Run, collars, runs
 from hardpde.evaluation.metrics import errors
-from hardpde.evaluation.outlines import Run, collars, runs
-from hardpde.evaluation.report import write_report
-from hardpde.files import replacing
-from hardpde.parameters import append, middle
-from hardpde.problem import Problem
-from hardpde.reference import Reference, node_weights
+from hardpde.evaluation.report.report import write_report
+from hardpde.problem.parameters import append, middle
+from hardpde.problem.problem import Problem
+from hardpde.problem.reference import Reference, node_weights
+from hardpde.support.files import replacing
+from hardpde.support.messages import first_line
 
 # What a picture needs: nodes, cells, times, values, known values.
 Drawn = tuple[np.ndarray, np.ndarray | None, np.ndarray | None, np.ndarray, np.ndarray | None]

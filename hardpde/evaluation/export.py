@@ -13,7 +13,7 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hardpde.files import replacing
+from hardpde.support.files import replacing
 
 VTK_CELLS = {1: 1, 2: 3, 3: 5, 4: 10}  # nodes of a simplex -> vertex, line, triangle, tetrahedron
 VTK_NAMES = {"f8": "Float64", "f4": "Float32", "i4": "Int32", "i8": "Int64", "u1": "UInt8"}

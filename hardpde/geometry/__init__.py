@@ -1,20 +1,20 @@
 """Shapes by signed distance, built with `| & -`, with named boundaries made of smooth pieces."""
 
-from .base import Boundary, Kind, Piece, Shape, TimeSlice
-from .checks import check_shape
-from .csg import Difference, Intersection, Union
-from .distance import distances, gap_matrix, stack, touching_points
-from .drawings import read_outline
-from .facets import Patch, Plate, Solid
-from .files import airfoil, read_airfoil
-from .inlay import Inlay
-from .kinds import Arc, Face, Segment, Sphere
-from .meshes import read_mesh
-from .moving import moving, moving_all
-from .nearby import Nearby
-from .outlines import Loop, Spline
-from .shapes import Ball, Box, Interval, Polygon
-from .surfaces import read_surface
+from hardpde.geometry.algorithms.gaps import distances, gap_matrix, stack, touching_points
+from hardpde.geometry.algorithms.nearby import Nearby
+from hardpde.geometry.base import Boundary, Kind, Piece, Shape, TimeSlice
+from hardpde.geometry.checks import check_shape
+from hardpde.geometry.csg import Difference, Intersection, Union
+from hardpde.geometry.inlay import Inlay
+from hardpde.geometry.kinds import Arc, Face, Segment, Sphere
+from hardpde.geometry.moving import moving, moving_all
+from hardpde.geometry.outlines import Loop, Spline
+from hardpde.geometry.read.airfoils import airfoil, read_airfoil
+from hardpde.geometry.read.drawings import read_outline
+from hardpde.geometry.read.meshes import read_mesh
+from hardpde.geometry.read.surfaces import read_surface
+from hardpde.geometry.shapes import Ball, Box, Interval, Polygon
+from hardpde.geometry.solids import Patch, Plate, Solid
 
 __all__ = [
     "Arc",

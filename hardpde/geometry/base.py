@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .sampling import allocate, check_survival, redraw_until
-from .stacking import curvatures, distances, feet, normals, place, safe_norm
+from hardpde.geometry.algorithms.sampling import allocate, check_survival, redraw_until
+from hardpde.geometry.algorithms.stacking import curvatures, distances, feet, normals, place, safe_norm
 
 Bounds = tuple[tuple[float, ...], tuple[float, ...]]
 
@@ -184,17 +184,17 @@ class Shape(ABC):
         return {name: Boundary(name, tuple(members), self) for name, members in groups.items()}
 
     def __or__(self, other: Shape) -> Shape:
-        from .csg import Union
+        from hardpde.geometry.csg import Union
 
         return Union(self, other)
 
     def __and__(self, other: Shape) -> Shape:
-        from .csg import Intersection
+        from hardpde.geometry.csg import Intersection
 
         return Intersection(self, other)
 
     def __sub__(self, other: Shape) -> Shape:
-        from .csg import Difference
+        from hardpde.geometry.csg import Difference
 
         return Difference(self, other)
 

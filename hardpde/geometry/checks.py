@@ -5,13 +5,13 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from .base import Shape
-from .csg import Compound, Difference, contained, describe, near_pairs
-from .distance import TOUCH, closed_gaps, is_whole, numeric_gap
-from .inlay import Inlay
-from .sampling import unit_points
-from .shapes import Ball
-from .stacking import concrete, place
+from hardpde.geometry.algorithms.gaps import TOUCH, closed_gaps, is_whole, numeric_gap
+from hardpde.geometry.algorithms.sampling import unit_points
+from hardpde.geometry.algorithms.stacking import concrete, place
+from hardpde.geometry.base import Shape
+from hardpde.geometry.csg import Compound, Difference, contained, describe, near_pairs
+from hardpde.geometry.inlay import Inlay
+from hardpde.geometry.shapes import Ball
 
 
 def check_shape(shape: Shape) -> None:

@@ -12,12 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .base import Bounds, Piece, Shape
-from .distance import clear
-from .kinds import Face
-from .sampling import check_survival, estimate_measure, rejection_sample, unit_points
-from .shapes import Ball, Box, Primitive
-from .stacking import concrete, partition, place, unstack
+from hardpde.geometry.algorithms.gaps import clear
+from hardpde.geometry.algorithms.sampling import check_survival, estimate_measure, rejection_sample, unit_points
+from hardpde.geometry.algorithms.stacking import concrete, partition, place, unstack
+from hardpde.geometry.base import Bounds, Piece, Shape
+from hardpde.geometry.kinds import Face
+from hardpde.geometry.shapes import Ball, Box, Primitive
 
 # Relative to the size of the shape: what counts as on the boundary, and the step that tells the sides.
 ON, STEP = 1e-9, 1e-6

@@ -8,7 +8,7 @@ from functools import cached_property
 import jax
 import jax.numpy as jnp
 
-from .base import Bounds, Piece, Shape
+from hardpde.geometry.base import Bounds, Piece, Shape
 
 
 @dataclass(frozen=True)

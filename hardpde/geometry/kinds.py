@@ -14,8 +14,8 @@ from jax import lax
 from jax.scipy.special import ndtri
 from scipy.interpolate import PPoly
 
-from .base import Kind
-from .stacking import clamp, safe_norm
+from hardpde.geometry.algorithms.stacking import clamp, safe_norm
+from hardpde.geometry.base import Kind
 
 
 def first_axis(dim: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .shapes import Ball, one_number
+from hardpde.geometry.shapes import Ball, one_number
 
 Number = float | Callable[[jax.Array], Any]
 

@@ -14,12 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from .base import Bounds, Kind, Piece
-from .kinds import Arc, Segment
-from .planar import crossing_edges, signed_area, winds
-from .sampling import rejection_sample
-from .shapes import Primitive, check_name, check_outline, floats, pairs
-from .stacking import safe_norm
+from hardpde.geometry.algorithms.planar import crossing_edges, signed_area, winds
+from hardpde.geometry.algorithms.sampling import rejection_sample
+from hardpde.geometry.algorithms.stacking import safe_norm
+from hardpde.geometry.base import Bounds, Kind, Piece
+from hardpde.geometry.kinds import Arc, Segment
+from hardpde.geometry.shapes import Primitive, check_name, check_outline, floats, pairs
 
 
 class Outline(Primitive):

@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .base import Bounds, Piece, Shape
-from .kinds import Face, Segment, Sphere
-from .planar import crossing_edges, signed_area, winds
-from .sampling import rejection_sample
-from .stacking import safe_norm
+from hardpde.geometry.algorithms.planar import crossing_edges, signed_area, winds
+from hardpde.geometry.algorithms.sampling import rejection_sample
+from hardpde.geometry.algorithms.stacking import safe_norm
+from hardpde.geometry.base import Bounds, Piece, Shape
+from hardpde.geometry.kinds import Face, Segment, Sphere
 
 SIDES = {"left": "-0", "right": "+0", "bottom": "-1", "top": "+1", "back": "-2", "front": "+2"}
 

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.ansatz import Batch, Exact, Term, combine, jets, laplacian_over
-from hardpde.compiling import briefly, here
-from hardpde.formulation import (
+from hardpde.ansatz.base import Batch, Exact, Term, combine, jets, laplacian_over
+from hardpde.ansatz.inputs import standard_inputs
+from hardpde.formulation.formulation import (
     WHOLE,
     Formulation,
     Model,
@@ -24,11 +24,11 @@ from hardpde.formulation import (
     residual_scale,
     rows_of,
 )
-from hardpde.inputs import standard_inputs
-from hardpde.networks import MLP, mlp
-from hardpde.penalties import Penalty, stated_penalties
-from hardpde.problem import Problem, without_gradients
-from hardpde.sampling import graded, uniform
+from hardpde.formulation.penalties import Penalty, stated_penalties
+from hardpde.formulation.points import graded, uniform
+from hardpde.networks.mlp import MLP, mlp
+from hardpde.problem.problem import Problem, without_gradients
+from hardpde.support.hardware import briefly, here
 
 RARE = 0.03  # of the points
 MOST = 16  # collars that may hold one point

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 import jax.numpy as jnp
 from jax import Array
 
-from hardpde.formulation import Formulation, Model
-from hardpde.networks import windowed
-from hardpde.problem import Problem
-from hardpde.soft import filled, make_grid, soft
+from hardpde.formulation.formulation import Formulation, Model
+from hardpde.methods.soft import filled, make_grid, soft
+from hardpde.networks.mlp import windowed
+from hardpde.problem.problem import Problem
 
 NARROW = 0.1  # of the width of a block: how fast a window falls off
 

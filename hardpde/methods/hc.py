@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.ansatz import Batch, Paper, Term, combine, jets, laplacian_over
-from hardpde.compiling import briefly
-from hardpde.formulation import (
+from hardpde.ansatz.base import Batch, Paper, Term, combine, jets, laplacian_over
+from hardpde.formulation.formulation import (
     WHOLE,
     Formulation,
     Part,
@@ -23,11 +22,12 @@ from hardpde.formulation import (
     rows_of,
     split,
 )
-from hardpde.lists import TILE, WORTH, Listed, Plan, plan
-from hardpde.networks import MLP, mlp
-from hardpde.penalties import stated_penalties
-from hardpde.problem import Problem
-from hardpde.sampling import uniform
+from hardpde.formulation.penalties import stated_penalties
+from hardpde.formulation.points import uniform
+from hardpde.networks.mlp import MLP, mlp
+from hardpde.networks.tiles import TILE, WORTH, Listed, Plan, plan
+from hardpde.problem.problem import Problem
+from hardpde.support.hardware import briefly
 
 SAMPLE = 4096  # points that show how far the parts of sub-networks reach
 

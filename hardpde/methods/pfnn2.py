@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from hardpde.formulation import Formulation
+from hardpde.formulation.formulation import Formulation
 from hardpde.methods.fbpinn import windows
 from hardpde.methods.pfnn import ritz
-from hardpde.problem import Problem
+from hardpde.problem.problem import Problem
 
 
 def pfnn2(problem: Problem, *, blocks: Sequence[int] = (), sigma: float = 0.0, layers: Sequence[int] = (30, 30, 30),

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from hardpde.formulation import Formulation
-from hardpde.problem import Problem
-from hardpde.soft import filled, plain_network, soft
+from hardpde.formulation.formulation import Formulation
+from hardpde.methods.soft import filled, plain_network, soft
+from hardpde.problem.problem import Problem
 
 
 def pinn(problem: Problem, *, layers: Sequence[int] = (50, 50, 50, 50), points: int = 8192, boundary: int = 512,

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from hardpde.ansatz import Batch
-from hardpde.formulation import Balance, Formulation, Model
-from hardpde.problem import Problem
-from hardpde.soft import filled, plain_network, soft
+from hardpde.ansatz.base import Batch
+from hardpde.formulation.formulation import Balance, Formulation, Model
+from hardpde.methods.soft import filled, plain_network, soft
+from hardpde.problem.problem import Problem
 
 
 def pinn_la(problem: Problem, *, alpha: float = 0.1, layers: Sequence[int] = (50, 50, 50, 50), points: int = 8192,

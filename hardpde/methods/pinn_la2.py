@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import jax.numpy as jnp
 
-from hardpde.formulation import Formulation
+from hardpde.formulation.formulation import Formulation
 from hardpde.methods.pinn_la import annealing
-from hardpde.problem import Problem
-from hardpde.soft import filled, plain_network, soft
+from hardpde.methods.soft import filled, plain_network, soft
+from hardpde.problem.problem import Problem
 
 
 def pinn_la2(problem: Problem, *, alpha: float = 0.1, layers: Sequence[int] = (50, 50, 50, 50), points: int = 8192,

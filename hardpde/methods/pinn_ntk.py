@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from jax import Array
 
-from hardpde.ansatz import Batch
-from hardpde.formulation import Formulation, Model
+from hardpde.ansatz.base import Batch
+from hardpde.formulation.formulation import Formulation, Model
 from hardpde.methods.pinn import pinn
-from hardpde.problem import Problem
+from hardpde.problem.problem import Problem
 
 
 def pinn_ntk(problem: Problem, *, alpha: float = 0.1, sample: int = 64, layers: Sequence[int] = (50, 50, 50, 50),

@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.ansatz import Batch, laplacian_over
-from hardpde.blocks import Grid, face_points, group, live_faces
-from hardpde.formulation import WHOLE, Formulation, Part, cast, places_of, plain_scale, rows_of
-from hardpde.networks import MLP, mlp
-from hardpde.penalties import Penalty, condition_penalties, share, stated_penalties
-from hardpde.problem import Problem
-from hardpde.sampling import anytime, uniform
-from hardpde.soft import coordinates, filled, make_grid, needed
+from hardpde.ansatz.base import Batch, laplacian_over
+from hardpde.formulation.formulation import WHOLE, Formulation, Part, cast, places_of, plain_scale, rows_of
+from hardpde.formulation.penalties import Penalty, condition_penalties, share, stated_penalties
+from hardpde.formulation.points import anytime, uniform
+from hardpde.methods.soft import coordinates, filled, make_grid, needed
+from hardpde.networks.grid import Grid, face_points, group, live_faces
+from hardpde.networks.mlp import MLP, mlp
+from hardpde.problem.problem import Problem
 
 ROOT = 2.0**0.5
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from hardpde.problem import Problem
+from hardpde.problem.problem import Problem
 from hardpde.problems.airfoil import airfoil
 from hardpde.problems.airfoil_printed import airfoil_printed
 from hardpde.problems.battery_pack import battery_pack, battery_pack_family

@@ -14,12 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.conditions import Condition, dirichlet
-from hardpde.fields import curl, div
 from hardpde.geometry import Box, Shape, distances
 from hardpde.geometry import airfoil as read
-from hardpde.problem import Focus, Hints, Mirror, Problem
-from hardpde.reference import Reference
+from hardpde.problem.conditions import Condition, dirichlet
+from hardpde.problem.fields import curl, div
+from hardpde.problem.problem import Focus, Hints, Mirror, Problem
+from hardpde.problem.reference import Reference
 
 BOX = ((-2.0, -2.0), (6.0, 2.0))
 SIDES = {"left": "inlet", "right": "outlet", "bottom": "bottom", "top": "top"}

@@ -11,12 +11,12 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from hardpde.conditions import Condition, dirichlet
-from hardpde.extension import Surrogate, extend, learned_distance
-from hardpde.fields import div, grad
-from hardpde.problem import Hints, Problem
+from hardpde.problem.conditions import Condition, dirichlet
+from hardpde.problem.fields import div, grad
+from hardpde.problem.problem import Hints, Problem
+from hardpde.problem.reference import Reference
 from hardpde.problems.airfoil import VISCOSITY, data, flow_domain, reference
-from hardpde.reference import Reference
+from hardpde.problems.extension import Surrogate, extend, learned_distance
 
 
 def airfoil_printed() -> Problem:

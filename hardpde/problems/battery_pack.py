@@ -11,12 +11,12 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import erfc
 
-from hardpde.conditions import evaluate, initial, robin
-from hardpde.fields import div, dt
 from hardpde.geometry import Ball, Box, Shape, distances
-from hardpde.parameters import parameters
-from hardpde.problem import Hints, Problem
-from hardpde.reference import Reference
+from hardpde.problem.conditions import evaluate, initial, robin
+from hardpde.problem.fields import div, dt
+from hardpde.problem.parameters import parameters
+from hardpde.problem.problem import Hints, Problem
+from hardpde.problem.reference import Reference
 
 CELLS: list[tuple[float, float]] = [
     (-4, -9), (4, -9), (-4, -3), (4, -3), (-4, 3), (4, 3), (-4, 9), (4, 9), (0, -6), (0, 0), (0, 6)]

@@ -6,10 +6,10 @@
 import jax
 import jax.numpy as jnp
 
-from hardpde.conditions import initial, neumann
-from hardpde.fields import div, dt
 from hardpde.geometry import Ball
-from hardpde.problem import Hints, Problem
+from hardpde.problem.conditions import initial, neumann
+from hardpde.problem.fields import div, dt
+from hardpde.problem.problem import Hints, Problem
 
 
 def heat_ball(dim: int = 10) -> Problem:

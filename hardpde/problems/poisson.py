@@ -7,10 +7,10 @@ import math
 
 import jax.numpy as jnp
 
-from hardpde.conditions import dirichlet
-from hardpde.fields import div, laplacian
 from hardpde.geometry import Interval
-from hardpde.problem import Problem
+from hardpde.problem.conditions import dirichlet
+from hardpde.problem.fields import div, laplacian
+from hardpde.problem.problem import Problem
 
 
 def poisson(a: int = 2, extra: bool = True) -> Problem:

@@ -14,11 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.fft import fft, fftfreq, ifft
 
-from hardpde.conditions import initial, periodic
-from hardpde.fields import div, dt, laplacian
 from hardpde.geometry import Interval
-from hardpde.problem import Hints, Problem
-from hardpde.reference import Reference
+from hardpde.problem.conditions import initial, periodic
+from hardpde.problem.fields import div, dt, laplacian
+from hardpde.problem.problem import Hints, Problem
+from hardpde.problem.reference import Reference
 
 HALF, END = 5.0, math.pi / 2
 ROUNDING = 4.0  # λ

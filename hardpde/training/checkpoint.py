@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from hardpde.files import replacing
+from hardpde.support.files import replacing
 from hardpde.training.sharding import placed, whole
 
 

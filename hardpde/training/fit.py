@@ -15,7 +15,7 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 
-from hardpde.compiling import compile_beside, here, often, seldom
+from hardpde.support.hardware import compile_beside, here, often, seldom
 from hardpde.training import checkpoint, sharding
 from hardpde.training.optimisers import STALLED, ahead, describe_status, looking_ahead, status
 

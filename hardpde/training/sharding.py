@@ -10,7 +10,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from hardpde import compiling
+from hardpde.support import hardware as compiling
 
 _TAKEN = RLock()
 

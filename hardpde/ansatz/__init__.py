@@ -1,0 +1,1 @@
+"""How the outputs of networks become a state that satisfies the conditions."""

@@ -1,0 +1,5 @@
+"""`python -m hardpde.cli.commands`."""
+
+from hardpde.cli.commands import command
+
+command()

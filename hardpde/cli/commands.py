@@ -1,0 +1,599 @@
+"""The command line: hardpde list | check | solve | compare | reproduce | bench | reference | resume | report | …"""
+
+import argparse
+import json
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from hardpde.evaluation.certificate import certify, random_models, violation
+from hardpde.evaluation.evaluate import (
+    draw_domain,
+    export,
+    finish,
+    finite,
+    make_reference,
+    measure_baselines,
+    show,
+)
+from hardpde.evaluation.report.comparison import endings, in_short, markdown, write_comparison
+from hardpde.formulation.sharded import first_process, in_first_process, join_processes
+from hardpde.methods import METHODS
+from hardpde.problems import PROBLEMS
+from hardpde.problems.fem import REFERENCES, compute_reference
+from hardpde.problems.presets import PRESETS, SCHEDULES, make_stages
+from hardpde.runs.folder import (
+    CHECKPOINT,
+    begun,
+    check_folder,
+    is_comparison,
+    load_problem,
+    prepare,
+    put_back,
+    read_metrics,
+    read_records,
+    read_run,
+    save_record,
+    settle,
+    write_run,
+)
+from hardpde.solving.solve import Solution, check_options, make_formulation, make_settings, run
+from hardpde.studies.bench import bench, table
+from hardpde.studies.compare import compare, plan
+from hardpde.studies.reproduction.base import Work
+from hardpde.support.progress import Progress
+from hardpde.support.provenance import device, provenance
+from hardpde.support.tensorboard import FOLDER as TENSORBOARD
+from hardpde.support.tensorboard import check_tensorboard, has_events
+from hardpde.training import Training
+
+STOPPED = 130
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run a command; 0 if it did what was asked, 2 with one sentence for a mistake in what was asked."""
+    arguments = _parser().parse_args(words)
+    try:
+        result = arguments.run(arguments)
+    except ValueError as error:
+        return _fail(str(error))
+    except OSError as error:
+        return _fail(_refused(error))
+    except KeyboardInterrupt:
+        print(f"\nhardpde: stopped{arguments.after_stop}", file=sys.stderr)
+        return STOPPED
+    if arguments.json and first_process():
+        print(json.dumps(finite(result)))
+    return 0
+
+
+def command() -> NoReturn:
+    """The command hardpde. Once stopped it ends at once: what other threads compile would hold it up for seconds."""
+    status = main()
+    if status == STOPPED:
+        sys.stdout.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
+def _fail(sentence: str) -> int:
+    print(f"hardpde: {' '.join(sentence.split())}", file=sys.stderr)
+    return 2
+
+
+def _refused(error: OSError) -> str:
+    """What the system refused, and of which file."""
+    return f"{error.strerror or error}: '{error.filename}'" if error.filename else str(error)
+
+
+def _say(arguments: argparse.Namespace, text: str) -> None:
+    """Words for people: on stdout, or on stderr where stdout is for a program; of several processes one speaks."""
+    if first_process():
+        print(text, file=sys.stderr if arguments.json else sys.stdout, flush=True)
+
+
+def _list(arguments: argparse.Namespace) -> dict:
+    width = max(map(len, (*PROBLEMS, *METHODS)))
+    for title, entries in (("problems", PROBLEMS), ("methods", METHODS)):
+        _say(arguments, f"{title}:")
+        for name, entry in entries.items():
+            _say(arguments, f"  {name:{width}}  {(entry.__doc__ or '').strip().splitlines()[0]}")
+    return {"problems": list(PROBLEMS), "methods": list(METHODS)}
+
+
+def _problem(arguments: argparse.Namespace):
+    """The problem that was asked for, with the options given on the command line."""
+    options = dict(arguments.given)
+    if arguments.dim is not None:
+        options["dim"] = arguments.dim
+    return load_problem(arguments.problem, options)
+
+
+def _check_file(path: Path, what: str) -> None:
+    """Before anything is computed: a file can be written there."""
+    if not path.parent.is_dir():
+        raise ValueError(f"there is no folder '{path.parent}' for {what}; make it or choose another")
+    if path.is_dir():
+        raise ValueError(f"'{path}' is a folder; name a file for {what}")
+
+
+def _check(arguments: argparse.Namespace) -> dict:
+    problem, _ = _problem(arguments)
+    picture = Path(arguments.picture or f"{problem.name}-domain.png")
+    _check_file(picture, "the picture")
+    settings = make_settings(problem, arguments.method, "quick", arguments.seed)
+    formulation = make_formulation(problem, {**settings, "method": {"points": 256, **dict(arguments.set)}})
+    rows = certify(formulation, random_models(formulation, seed=arguments.seed))
+    draw_domain(problem).savefig(picture, dpi=130)
+    _say(arguments, f"{problem.name}: {', '.join(problem.schema.labels())} on "
+                    f"{', '.join(f'{name} ({len(b.pieces)})' for name, b in problem.domain.boundaries.items())}")
+    for row in rows:
+        _say(arguments, f"  {row['name']:24} on {row['boundary']:12} max |A q − g| = {row['violation']:.1e} "
+                        f"({row['points']} points)")
+    worst = violation(rows)
+    exact = "every condition holds by construction" if worst <= 1e-12 else "conditions hold only approximately"
+    _say(arguments, f"method {arguments.method}, random networks: largest violation {worst:.1e}; {exact}")
+    dim = problem.schema.dim
+    _say(arguments, f"the domain is drawn in {picture}" if dim <= 3 else
+         f"no picture shows {dim} dimensions; {picture} states the boundaries in words")
+    keys = ("name", "boundary", "violation")
+    return {"problem": problem.name, "method": arguments.method, "max_violation": worst, "picture": str(picture),
+            "conditions": [{key: row[key] for key in keys} for row in rows]}
+
+
+def _join(arguments: argparse.Namespace) -> None:
+    """Meet the other processes, if there are to be any."""
+    given = (arguments.coordinator, arguments.processes, arguments.process)
+    if any(value is not None for value in given):
+        if any(value is None for value in given):
+            raise ValueError("several processes need --coordinator HOST:PORT, --processes N and --process I, all three")
+        join_processes(*given)
+
+
+def _solve(arguments: argparse.Namespace) -> dict:
+    _join(arguments)
+    if arguments.out:  # to state a problem may take a while
+        in_first_process(check_folder, Path(arguments.out), arguments.force)
+    problem, source = _problem(arguments)
+    if arguments.tensorboard:
+        check_tensorboard()
+    settings = make_settings(problem, arguments.method, arguments.preset, arguments.seed,
+                             dict(arguments.set), arguments.steps, arguments.stages, arguments.schedule,
+                             arguments.devices)
+    folder = Path(arguments.out or f"runs/{problem.name}-{arguments.method}-{arguments.preset}-{arguments.seed}")
+    in_first_process(check_folder, folder, arguments.force)
+    make_reference(problem)
+    formulation = make_formulation(problem, settings)
+    about = provenance()
+    try:
+        in_first_process(prepare, folder)
+        in_first_process(write_run, folder, settings, source, about, "running")
+        return _train(arguments, problem, settings, source, about, folder, formulation)
+    except OSError as error:
+        raise _kept(error, folder) from None
+
+
+def _kept(error: OSError, folder: Path) -> ValueError:
+    """What the system refused, and what is left: without a checkpoint of the new run, the earlier one is put back."""
+    after = ""
+    with suppress(OSError):
+        if (folder / CHECKPOINT).exists():
+            after = f"; `hardpde resume {folder}` goes on from the last checkpoint"
+        elif put_back(folder):
+            after = "; the earlier run is back in its place"
+        elif (folder / "run.json").exists():
+            after = f"; `hardpde resume {folder}` starts it again"
+    return ValueError(_refused(error) + after)
+
+
+def _train(arguments, problem, settings, source, about, folder: Path, formulation=None) -> dict:
+    """Train and finish a run; without a formulation it is one to go on with."""
+    events = folder / TENSORBOARD
+    watched = (arguments.tensorboard or has_events(events)) and first_process()
+    if watched:
+        check_tensorboard()
+    _say(arguments, f"{problem.name} by {settings['method_name']}, preset {settings['preset']}, "
+                    f"seed {settings['seed']}, on {device()}" + _sharing(settings))
+    progress = Progress(settings["stages"])
+    solution = run(problem, settings, checkpoint=folder / CHECKPOINT, resume=formulation is None,
+                   report=progress if first_process() else lambda record: None, every=arguments.checkpoint_every,
+                   formulation=formulation, tensorboard=events if watched else None)
+    if not first_process():
+        return {}
+    progress.close()
+    for ending in solution.training.endings:
+        _say(arguments, f"{ending['stage']} ended after {ending['steps']} steps: {ending['why']}")
+    result = finish(solution, folder, about)
+    write_run(folder, settings, source, about, "finished")
+    settle(folder)
+    return _result(arguments, result, folder)
+
+
+def _sharing(settings: dict) -> str:
+    devices = settings["method"].get("devices", 1)
+    return f", points shared by {devices} devices" if devices > 1 else ""
+
+
+def _result(arguments: argparse.Namespace, result: dict, folder: Path) -> dict:
+    """Say the figures of merit and shape them for --json."""
+    baselines = result.get("baselines", {})
+    for name, found in result["errors"].items():
+        trivial = {other: table[name] for other, table in baselines.items() if name in table}
+        _say(arguments, f"{name}: {_figures(found)}{_beside(trivial)}")
+        for part, row in found.get("parts", {}).items():
+            parts = {other: table["parts"][part] for other, table in trivial.items()}
+            _say(arguments, f"  {part}: {_figures(row)}{_beside(parts)}")
+    if not result["errors"]:
+        _say(arguments, f"no reference to compare with; held-out loss {result['held_out']:.2e}")
+    _say(arguments, f"largest violation of a condition: {result['boundary_violation']:.1e}")
+    _say(arguments, f"{result['seconds']:.1f} s of training; open {folder / 'report.html'}")
+    keys = ("problem", "method", "preset", "seed", "parameters", "mae", "boundary_violation", "seconds")
+    flat = {**{key: result[key] for key in keys}, "errors": _timeless(result["errors"])}
+    if baselines:
+        flat["baselines"] = {name: _timeless(table) for name, table in baselines.items()}
+    return {**flat, "device": device(), "run": str(folder)}
+
+
+def _figures(found: dict) -> str:
+    return ", ".join(f"{metric} {value:.3g}" for metric, value in found.items() if isinstance(value, float))
+
+
+def _beside(trivial: dict[str, dict]) -> str:
+    """What trivial predictions score, in brackets."""
+    rows = [f"{name}: mae {found['mae']:.3g}" for name, found in trivial.items() if found["mae"] is not None]
+    return f" ({'; '.join(rows)})" if rows else ""
+
+
+def _timeless(table: dict[str, dict]) -> dict[str, dict]:
+    return {name: {metric: value for metric, value in found.items() if metric != "by_time"}
+            for name, found in table.items()}
+
+
+def _compare(arguments: argparse.Namespace) -> dict:
+    problem, source = _problem(arguments)
+    methods = list(METHODS) if arguments.methods == ["all"] else arguments.methods
+    plans = plan(problem, methods, arguments.seeds, arguments.preset, arguments.schedule, dict(arguments.set),
+                 arguments.steps)
+    folder = Path(arguments.out or f"runs/compare-{problem.name}-{arguments.preset}")
+    asked, done = {"plans": plans, "seeds": arguments.seeds}, {}
+    if arguments.resume:
+        done = read_records(folder, asked, source)
+        asked["plans"] = {**begun(folder), **plans}
+    elif not arguments.force and is_comparison(folder):
+        raise ValueError(f"'{folder}' exists; --resume goes on with it and --force replaces it, or choose another "
+                         f"folder with --out")
+    else:
+        check_folder(folder, arguments.force)
+    about = provenance()
+    gradients = [gradient for gradient, _ in problem.schema.gradients]
+    progress = Progress([])
+
+    def start(refused: list[dict]) -> None:
+        for row in refused:
+            _say(arguments, f"{row['method']} does not apply: {row['why']}")
+        try:
+            if not (arguments.resume and is_comparison(folder)):
+                prepare(folder)
+            write_run(folder, asked, source, about, "comparing")
+        except OSError as error:
+            raise _kept(error, folder) from None
+        for method in done:
+            _say(arguments, f"{method} is done: {in_short(done[method], gradients)}")
+
+    def begin(settings: dict) -> None:
+        nonlocal progress
+        seeds = f"{arguments.seeds} seeds at once" if arguments.seeds > 1 else "1 seed"
+        _say(arguments, f"{problem.name} by {settings['method_name']}, {seeds}, on {device()}")
+        progress = Progress(settings["stages"])
+
+    def keep(record: dict, solutions: list[Solution]) -> None:
+        progress.close()
+        record["provenance"] = about
+        (folder / "models").mkdir(exist_ok=True)
+        for solution in solutions:
+            solution.save(folder / "models" / f"{record['method']}-{solution.settings['seed']}.eqx")
+        save_record(folder, record)
+        for stage, seeds, steps, why in endings(record):
+            if not why.startswith("all "):
+                _say(arguments, f"{stage}, seeds {seeds}: ended after {steps} steps: {why}")
+        _say(arguments, f"{record['method']}: {in_short(record, gradients)}; {record['seconds']:.1f} s of training")
+
+    records, refused = compare(problem, methods, arguments.seeds, arguments.preset, schedule=arguments.schedule,
+                               options=dict(arguments.set), steps=arguments.steps, done=done, start=start, begin=begin,
+                               keep=keep, report=lambda row: progress(row))
+    trivial = measure_baselines(problem, make_reference(problem))
+    summary = write_comparison(folder, problem.name, records, refused, trivial, about, gradients)
+    write_run(folder, asked, source, about, "finished")
+    settle(folder)
+    _say(arguments, markdown(summary, refused, trivial, gradients))
+    _say(arguments, f"open {folder / 'report.html'}")
+    return {"problem": problem.name, "preset": arguments.preset, "schedule": arguments.schedule,
+            "seeds": arguments.seeds, "methods": summary, "refused": refused, "device": device(), "run": str(folder)}
+
+
+def _reproduce(arguments: argparse.Namespace) -> dict:
+    from hardpde.studies.reproduction.reproduce import chosen, reproduce, results_folder
+    from hardpde.studies.reproduction.side_by_side import MOST_JOBS, prepare
+
+    names = chosen(arguments.experiments)
+    if not 1 <= arguments.jobs <= MOST_JOBS:
+        raise ValueError(f"--jobs is {arguments.jobs}; it is a number from 1 to {MOST_JOBS}")
+    folder = results_folder(arguments.out, arguments.quick)
+    work = Work(folder, arguments.quick, lambda text: _say(arguments, text))
+    found = {}
+    made = prepare(names, work, arguments.jobs, not arguments.json) if arguments.jobs > 1 else {}
+    for name in names:
+        _say(arguments, f"{name}, on {device()}")
+        data = made[name] if name in made else reproduce(name, work)
+        found[name] = {"title": data["title"], "seconds": data["seconds"], "file": str(folder / f"{name}.json")}
+        _say(arguments, f"{data['title']}: {data['seconds']:.0f} s; open {folder / f'{name}.md'}")
+    return {"quick": arguments.quick, "experiments": found, "device": device(), "folder": str(folder)}
+
+
+def _bench(arguments: argparse.Namespace) -> dict:
+    problem, _ = _problem(arguments)
+    path = Path(arguments.out) if arguments.out else None
+    if path is not None:
+        _check_file(path, "the figures")
+    found = bench(problem, arguments.method, arguments.preset, points=arguments.points, solve=arguments.solve)
+    _say(arguments, f"{problem.name} by {arguments.method}, preset {arguments.preset}: {found['points']} points, "
+                    f"{found['parameters']:,} weights, {found['dtype']}")
+    _say(arguments, table(found))
+    if path is not None:
+        path.write_text(json.dumps(finite(found), indent=1) + "\n")
+    return found
+
+
+def _resume(arguments: argparse.Namespace) -> dict:
+    _join(arguments)
+    folder = _run_folder(arguments, "`hardpde compare … --resume --out {folder}` goes on with it")
+    about, problem = read_run(folder)
+    if about["status"] == "finished":
+        result = read_metrics(folder)
+        settle(folder)
+        _say(arguments, f"'{folder}' is finished already")
+        return _result(arguments, result, folder)
+    make_stages(about["settings"]["stages"])
+    check_options(about["settings"])
+    return _train(arguments, problem, about["settings"], about["source"], about["provenance"], folder)
+
+
+def _run_folder(arguments: argparse.Namespace, instead: str) -> Path:
+    """The folder of one run; of a comparison, it is said what to do instead."""
+    folder = Path(arguments.folder)
+    if is_comparison(folder):
+        raise ValueError(f"'{folder}' is a comparison of methods, not a run; {instead.format(folder=folder)}")
+    return folder
+
+
+def _finished(folder: Path) -> tuple[Solution, dict, dict]:
+    """A finished run: its solution, run.json and metrics."""
+    about, problem = read_run(folder)
+    if about["status"] != "finished":
+        raise ValueError(f"'{folder}' is not finished; go on with `hardpde resume {folder}`")
+    metrics = read_metrics(folder)
+    solution = Solution.load(folder / "model.eqx", problem)
+    training = Training(solution.training.model, _history(folder), metrics["endings"], metrics["seconds"])
+    return Solution(problem, solution.formulation, about["settings"], training), about, metrics
+
+
+def _history(folder: Path) -> list[dict]:
+    import csv
+
+    kinds = {"stage": str, "step": int, "steps": int}
+    path = folder / "history.csv"
+    try:
+        with open(path, newline="") as file:
+            return [{key: kinds.get(key, float)(value) for key, value in row.items()} for row in csv.DictReader(file)]
+    except (ValueError, TypeError, csv.Error) as error:
+        raise ValueError(f"'{path}' is damaged ({error}); solve again") from None
+
+
+def _report(arguments: argparse.Namespace) -> dict:
+    folder = _run_folder(arguments, "`hardpde compare … --resume --out {folder}` writes its report again")
+    solution, about, metrics = _finished(folder)
+    show(solution, folder, metrics, metrics["certificate"], make_reference(solution.problem), about["provenance"])
+    _say(arguments, f"open {folder / 'report.html'}")
+    return {"report": str(folder / "report.html")}
+
+
+def _export(arguments: argparse.Namespace) -> dict:
+    folder = _run_folder(arguments, "`hardpde solve` makes runs that can be exported")
+    solution, _, _ = _finished(folder)
+    stem = Path(arguments.out) if arguments.out else folder / "solution"
+    stem = stem.with_suffix("") if stem.suffix in (".vtu", ".pvd") else stem
+    path = export(solution, stem, make_reference(solution.problem))
+    _say(arguments, f"open {path} in ParaView")
+    return {"file": str(path)}
+
+
+def _reference(arguments: argparse.Namespace) -> dict:
+    problem, source = _problem(arguments)
+    path = Path(arguments.out or f"{problem.name}-reference.npz")
+    _check_file(path, "the reference")
+    if path.exists() and not arguments.force:
+        raise ValueError(f"'{path}' exists; choose another file with --out, or --force to replace it")
+    name = source.get("name")
+    if name in REFERENCES:
+        _say(arguments, f"finite elements, level {arguments.level} (and one below, to measure the difference)")
+        try:
+            reference = compute_reference(name, arguments.level)
+        except ImportError as error:
+            raise ValueError(str(error)) from None
+    else:
+        made = make_reference(problem)
+        if made is None:
+            raise ValueError(f"'{problem.name}' has no known solution, and finite-element references are offered for "
+                             f"{', '.join(REFERENCES)} only; state exact=… in it")
+        reference = made
+    reference.save(path)
+    means = {name: [float(v.mean()) for v in (values if reference.times is not None else [values])]
+             for name, values in reference.values.items()}
+    _say(arguments, f"{len(reference.x)} nodes written to {path}; {reference.about}")
+    return {"problem": problem.name, "file": str(path), "nodes": len(reference.x), "about": reference.about,
+            "mean": means}
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=VALUE")
+    try:
+        return name, json.loads(value)
+    except json.JSONDecodeError:
+        return name, value
+
+
+def _stages(text: str) -> Any:
+    try:
+        stages = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise argparse.ArgumentTypeError(f"the stages are not JSON ({error})") from None
+    if stages is None:
+        raise argparse.ArgumentTypeError("the stages are null; leave --stages out for those of the preset")
+    return stages
+
+
+def _steps(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a list of whole numbers like 500,2000") from None
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return value
+
+
+class _Parser(argparse.ArgumentParser):
+    """Answers a mistake like every other: one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"hardpde: {message}; see `{self.prog} --help`\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="hardpde", description="Solve PDEs with neural networks whose conditions hold by construction.")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def command(name: str, function, text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.add_argument("--json", action="store_true", help="print one JSON object as the last line of stdout")
+        sub.set_defaults(run=function, after_stop="")
+        return sub
+
+    def training(sub: argparse.ArgumentParser) -> None:
+        sub.add_argument("--checkpoint-every", type=_positive, default=60.0, metavar="SECONDS",
+                         help="how often to write a checkpoint (default 60)")
+        sub.add_argument("--coordinator", metavar="HOST:PORT", help="where several processes meet: the address of the "
+                         "first; each is started with the same command and its own --process")
+        sub.add_argument("--processes", type=int, metavar="N", help="how many there are")
+        sub.add_argument("--process", type=int, metavar="I", help="which one this is, from 0; 0 writes the run")
+        sub.add_argument("--tensorboard", action="store_true",
+                         help="write the curves for TensorBoard into RUN/tensorboard; a resumed run goes on with them")
+        sub.set_defaults(after_stop="; `hardpde resume RUN` goes on from the last checkpoint")
+
+    def option(sub: argparse.ArgumentParser, form: str, text: str) -> None:
+        sub.add_argument("--set", type=_setting, action="append", default=[], metavar=form, help=text)
+
+    def settings(sub: argparse.ArgumentParser, form: str, text: str, steps: str = "") -> None:
+        sub.add_argument("--preset", choices=PRESETS, default="quick", help="(default quick)")
+        sub.add_argument("--schedule", choices=SCHEDULES, default="fair",
+                         help="Adam's rate: fair, or as-published, constant for the paper's baselines (default fair)")
+        sub.add_argument("--steps", type=_steps, metavar="N,N",
+                         help=f"steps of each stage of the preset; 0 leaves one out{steps}")
+        option(sub, form, text)
+
+    def problem(sub: argparse.ArgumentParser, default: str | None = None) -> None:
+        sub.add_argument("problem", metavar="PROBLEM", nargs="?" if default else None, default=default,
+                         help="a built-in name (see `hardpde list`) or a .py file that defines `problem`"
+                              + (f" (default {default})" if default else ""))
+        sub.add_argument("--with", dest="given", type=_setting, action="append", default=[], metavar="NAME=VALUE",
+                         help="an option of the problem, e.g. extra=false or dim=3 (may be repeated)")
+        sub.add_argument("--dim", type=int, metavar="D", help="the same as --with dim=D")
+
+    command("list", _list, "problems and methods, one line each")
+
+    sub = command("check", _check, "draw the domain and certify every condition with random networks")
+    problem(sub)
+    sub.add_argument("--method", default="exact", help="which ansatz to certify (default exact)")
+    option(sub, "NAME=VALUE", "an option of the method, e.g. gradients=fields (may be repeated)")
+    sub.add_argument("--seed", type=int, default=0, help="of the random networks (default 0)")
+    sub.add_argument("--picture", metavar="FILE", help="where to draw the domain (default PROBLEM-domain.png)")
+
+    sub = command("solve", _solve, "solve a problem and write a run folder")
+    problem(sub)
+    sub.add_argument("--method", default="exact", help="(default exact)")
+    settings(sub, "NAME=VALUE", "an option of the method, e.g. width=64 or beta_s=10 (may be repeated)")
+    sub.add_argument("--seed", type=int, default=0, help="(default 0)")
+    sub.add_argument("--out", metavar="DIR", help="run folder (default runs/PROBLEM-METHOD-PRESET-SEED)")
+    sub.add_argument("--force", action="store_true", help="replace an earlier run in that folder")
+    sub.add_argument("--devices", type=int, metavar="N",
+                     help="how many devices share the points (default: one GPU, the cores of a CPU, or all devices "
+                          "of several processes)")
+    sub.add_argument("--stages", type=_stages, metavar="JSON", help="stages in place of the preset's, e.g. "
+                     """'[{"optimiser": "adam", "steps": 500}, {"optimiser": "levenberg_marquardt", "steps": 100}]'""")
+    training(sub)
+
+    sub = command("compare", _compare, "train several methods with several seeds, side by side")
+    problem(sub)
+    sub.add_argument("--methods", type=_names, default=["exact", "hc", "pinn"], metavar="A,B",
+                     help="methods to compare, or all (default exact,hc,pinn; see `hardpde list`)")
+    sub.add_argument("--seeds", type=int, default=5, metavar="N", help="how many, trained at once (default 5)")
+    settings(sub, "METHOD.NAME=VALUE", "an option of one method, or NAME=VALUE of all that know it (may be repeated)",
+             "; a method with fewer stages takes the first numbers")
+    sub.add_argument("--out", metavar="DIR", help="folder (default runs/compare-PROBLEM-PRESET)")
+    earlier = sub.add_mutually_exclusive_group()
+    earlier.add_argument("--force", action="store_true", help="replace an earlier comparison in that folder")
+    earlier.add_argument("--resume", action="store_true", help="go on with it: methods that are done are kept")
+    sub.set_defaults(after_stop="; the same command with --resume goes on, and keeps the methods that are done")
+
+    sub = command("reproduce", _reproduce, "the tables and figures of the paper, its values beside ours")
+    sub.add_argument("experiments", nargs="+", metavar="NAME", help="table1 … table10, fig4 … fig7, theory, or all")
+    sub.add_argument("--quick", action="store_true",
+                     help="about a minute each on two cores: shows that it works; the figures mean nothing")
+    sub.add_argument("--jobs", type=int, default=1, metavar="N",
+                     help="so many trainings at a time, each in a process of its own (default 1)")
+    sub.add_argument("--out", metavar="DIR", help="folder (default reproduction, or reproduction-quick)")
+    sub.set_defaults(after_stop="; the same command goes on, and keeps the trainings that are done")
+
+    sub = command("bench", _bench, "time a training step against what this machine could do")
+    problem(sub, "battery-pack")
+    sub.add_argument("--method", default="hc", help="(default hc)")
+    sub.add_argument("--preset", choices=PRESETS, default="paper", help="(default paper)")
+    sub.add_argument("--points", type=int, metavar="N", help="points of a step, in place of the preset's")
+    sub.add_argument("--solve", action="store_true", help="time a whole solve too; without, it is estimated")
+    sub.add_argument("--out", metavar="FILE", help="write the figures as JSON")
+
+    sub = command("reference", _reference, "compute a problem's reference solution")
+    problem(sub)
+    sub.add_argument("--level", type=int, default=2, help="of refinement of the finite elements (default 2)")
+    sub.add_argument("--out", metavar="FILE", help="(default PROBLEM-reference.npz)")
+    sub.add_argument("--force", action="store_true", help="replace the file")
+
+    sub = command("resume", _resume, "go on with a run that was interrupted")
+    sub.add_argument("folder", metavar="RUN", help="run folder")
+    training(sub)
+
+    sub = command("report", _report, "write the report of a finished run again")
+    sub.add_argument("folder", metavar="RUN", help="run folder")
+
+    sub = command("export", _export, "write VTU files of a finished run for ParaView")
+    sub.add_argument("folder", metavar="RUN", help="run folder")
+    sub.add_argument("--vtu", action="store_true", help="the format; VTU is the only one")
+    sub.add_argument("--out", metavar="FILE", help="(default solution.vtu or solution.pvd in the run folder)")
+    return parser
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,1 @@
+"""Figures of domains, solutions and trainings."""

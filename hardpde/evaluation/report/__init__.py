@@ -1,0 +1,1 @@
+"""The report: a page that opens in a browser."""

@@ -1,0 +1,130 @@
+"""What a page draws by itself: fields on their mesh and curves, as plain data small enough to be in the page.
+
+Values are 16 bits between the least and the largest of their frame; errors are stored beside the predictions, so that
+small ones keep their digits; what is known is their difference.
+"""
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.tri import Triangulation
+from scipy.spatial import Delaunay
+
+from hardpde.evaluation.figures import plots
+
+MOST_FRAMES, MOST_NODES = 41, 30_000
+NOT_A_NUMBER = 65535  # the code of a value that is not there
+
+
+def packed(drawn: Mapping[str, tuple]) -> dict[str, Any]:
+    """Fields by label, each (x, cells, times, prediction, known values or None) with shapes as in `plots.field_grid`,
+    as meshes, values, views on them and the labels of the frames."""
+    page: dict[str, Any] = {"meshes": [], "values": [], "views": [], "labels": [], "times": None, "colours": {
+        name: _text(np.asarray(255 * colormaps[name](np.linspace(0, 1, 256))[:, :3], np.uint8))
+        for name in (plots.FIELD, plots.ERROR)}}
+    found: dict[int, tuple] = {}
+    for label, (x, cells, times, prediction, known) in drawn.items():
+        frames: Any = slice(None)
+        if times is not None:
+            frames = np.unique(np.linspace(0, len(times) - 1, min(len(times), MOST_FRAMES)).round().astype(int))
+            page["times"] = [float(t) for t in np.asarray(times)[frames]]
+        if id(x) not in found:
+            found[id(x)] = _mesh(page, x, cells)
+        number, view, chosen, kind, flat, windows = found[id(x)]
+        p = np.atleast_2d(np.asarray(prediction, float))[frames]
+        r = None if known is None else np.atleast_2d(np.asarray(known, float))[frames]
+        page["values"].append({"prediction": [_quantised(v) for v in p[:, chosen]]} | (
+            {} if r is None else {"error": [_quantised(v) for v in (p - r)[:, chosen]]}))
+        for window in windows:
+            shown = view if window is None else plots.view_of(x, cells, window)
+            page["views"].append({
+                "title": label + (", close-up" if window is not None else ""), "kind": kind, "mesh": number,
+                "values": len(page["values"]) - 1, "note": view.note,
+                "frame": _frame(shown.frame if kind == "mesh" else flat), "panels": _panels(shown, label, p, r)})
+    page["labels"] = ["steady state"] if page["times"] is None else [f"t = {t:g}" for t in page["times"]]
+    return page
+
+
+def _panels(view, label: str, p: np.ndarray, r: np.ndarray | None) -> list[dict[str, Any]]:
+    """Known values, prediction and error with their scales, as far as there are any."""
+    rows = plots.rows_of(view, p, r, np.arange(len(p)))
+    what = {"reference": "reference", "|error|": "error"}
+    panels = []
+    for name, values, colours, limits in rows:
+        finite = values[np.isfinite(values)]
+        slack = 0.02 * (limits[1] - limits[0])
+        ends = [f"down to {finite.min():.3g}"] if finite.size and finite.min() < limits[0] - slack else []
+        ends += [f"up to {finite.max():.3g}"] if finite.size and finite.max() > limits[1] + slack else []
+        panels.append({"label": plots.row_name(name, label), "what": what.get(name, "prediction"), "colours": colours,
+                       "limits": list(limits), "beyond": ", ".join(ends)})
+    return panels
+
+
+def _mesh(page: dict, x: np.ndarray, cells: np.ndarray | None) -> tuple:
+    """Put nodes into the page: their number there, what `plots` sees of them, which are kept, how they are drawn and
+    where in the plane, and in which windows: the whole, and a close-up of small holes."""
+    view = plots.view_of(x, cells)
+    kind, chosen, flat, note = plots.flattened(view)
+    simplices = view.cells if kind == "mesh" else None
+    if simplices is not None and len(flat) > MOST_NODES:
+        chosen, simplices = _thinned(flat, simplices)
+        flat = flat[chosen]
+    stored: dict[str, Any] = {"x": _text(np.asarray(flat, np.float32))}
+    if simplices is not None:
+        wide = len(flat) > 65535
+        stored |= {"cells": _text(np.asarray(simplices, np.uint32 if wide else np.uint16)), "wide": wide}
+    page["meshes"].append(stored)
+    near = plots.hole_window(x, cells) if kind == "mesh" and x.shape[1] == 2 else None
+    windows = [None] if near is None else [None, near]
+    return len(page["meshes"]) - 1, view._replace(note=note), chosen, kind, flat, windows
+
+
+def _thinned(x: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Fewer nodes of a plane mesh, those of its edge among them, and triangles of these that lie in it."""
+    sides, count = np.unique(np.sort(cells[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1), axis=0,
+                             return_counts=True)
+    edge = np.unique(sides[count == 1])
+    others = np.setdiff1d(np.unique(cells), edge)
+    some = np.random.default_rng(0).permutation(others)[: max(0, MOST_NODES - len(edge))]
+    chosen = np.sort(np.concatenate([edge, some]))
+    simplices = Delaunay(x[chosen]).simplices
+    middle = x[chosen][simplices].mean(axis=1)
+    inside = np.asarray(Triangulation(x[:, 0], x[:, 1], cells).get_trifinder()(middle[:, 0], middle[:, 1])) >= 0
+    return chosen, simplices[inside]
+
+
+def curve(title: str, label: str, lines: Sequence[tuple[str, Any, Any]], *, said: str = "",
+          marks: Sequence[tuple[float, str]] = (), breaks: Sequence[int] = (), height: int = 200) -> dict[str, Any]:
+    """Lines (name, x, y) over one axis, on a log scale; `marks` (x, name) begin a stage, at `breaks` lines are cut."""
+    xs = [float(v) for _, x, _ in lines for v in x] + [float(x) for x, _ in marks]
+    start, end = (min(xs), max(xs)) if xs else (0.0, 1.0)
+    return {"title": title, "label": label, "height": height, "said": said, "start": start,
+            "end": end if end > start else start + 1, "breaks": [int(b) for b in breaks],
+            "marks": [{"x": float(x), "label": name} for x, name in marks],
+            "lines": [{"label": name, "x": [_digits(v, 6) for v in x], "y": [_digits(v, 4) for v in y]}
+                      for name, x, y in lines]}
+
+
+def _digits(value: Any, digits: int) -> float | None:
+    return float(f"{value:.{digits}g}") if value is not None and np.isfinite(value) else None
+
+
+def _frame(x: np.ndarray) -> list[list[float]]:
+    low, high = np.min(x, axis=0), np.max(x, axis=0)
+    high = np.where(high > low, high, low + 1)
+    return [[float(v) for v in low[:2]], [float(v) for v in high[:2]]]
+
+
+def _quantised(values: np.ndarray) -> list:
+    """[least, largest, codes] of one frame."""
+    known = np.isfinite(values)
+    low, high = (float(values[known].min()), float(values[known].max())) if known.any() else (0.0, 0.0)
+    share = np.where(known, values - low, 0.0) / ((high - low) or 1.0)
+    return [low, high, _text(np.where(known, np.round(65534 * share), NOT_A_NUMBER).astype(np.uint16))]
+
+
+def _text(array: np.ndarray) -> str:
+    return "base64," + base64.b64encode(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()).decode()

@@ -1,0 +1,1 @@
+"""What is minimised: a model, its points, residuals and penalties."""

@@ -1,0 +1,208 @@
+"""Several devices: each has an equal share of the points, all of them have the weights.
+
+The cores of a CPU are such devices too. Within one device XLA shares out the work of every small operation, which on
+two cores takes longer than on one; with half of the points each, they take half the time.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+from jax import Array
+from jax.experimental import multihost_utils
+from jax.flatten_util import ravel_pytree
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from hardpde.ansatz.base import Batch
+from hardpde.formulation.formulation import Formulation, Model, Part, join, split, whole
+
+AXIS = "points"
+ENOUGH = 512  # points of a core
+EACH, ALL = PartitionSpec(AXIS), PartitionSpec()
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """A formulation whose points lie on the devices of a mesh; to train, it is used like the formulation itself.
+
+    Every array of a batch has the devices along its first axis. The points are those that one device would draw:
+    all devices choose all of them, and each prepares its own. Each finds the mean over its points; one message
+    between all devices makes it the mean over all points.
+    """
+
+    one: Formulation  # what a device computes with its own points
+    mesh: Mesh
+
+    @property
+    def init(self) -> Callable[[Array], Model]:
+        return self.one.init
+
+    @property
+    def weights(self) -> np.ndarray:
+        return self.one.weights
+
+    @property
+    def balance(self) -> Any:
+        return self.one.balance
+
+    def draw(self, key: Array, model: Model | None = None) -> Batch:
+        """The same points as those of the formulation, on their devices."""
+        draw = self._handed_out(self.one.draw) if self._by_cores(key) else self._draw
+        return draw(key, model)
+
+    def draw_held_out(self, key: Array, model: Model | None = None) -> Batch:
+        draw = self._handed_out(self.one.draw_held_out) if self._by_cores(key) else self._draw_held_out
+        return draw(key, model)
+
+    def _by_cores(self, key: Array) -> bool:
+        """Whether one core draws the points of all: then what draws them need not be compiled for several."""
+        return (jax.process_count() == 1 and self.one.separable and not isinstance(key, jax.core.Tracer)
+                and self.mesh.devices.flat[0].platform == "cpu")
+
+    def _handed_out(self, draw: Callable[..., Batch]) -> Callable[..., Batch]:
+        def handed_out(key: Array, model: Model | None) -> Batch:
+            here = None if model is None else jax.device_put(model, self.mesh.devices.flat[0])
+            return jax.device_put(self._shares(draw(key, here)), NamedSharding(self.mesh, EACH))
+
+        return handed_out
+
+    @cached_property
+    def _shares(self) -> Callable[[Batch], Batch]:
+        return jax.jit(lambda batch: split(batch, self.mesh.size))
+
+    @cached_property
+    def _draw(self) -> Callable[..., Batch]:
+        return self._drawing(self.one.draw)
+
+    @cached_property
+    def _draw_held_out(self) -> Callable[..., Batch]:
+        return self._drawing(self.one.draw_held_out)
+
+    def _drawing(self, draw: Callable[..., Batch]) -> Callable[..., Batch]:
+        def own(key: Array, model: Model | None) -> Batch:
+            part = Part(jax.lax.axis_index(AXIS), self.mesh.size)
+            return jax.tree.map(lambda a: a[None], draw(key, model, part))
+
+        return jax.jit(jax.shard_map(own, mesh=self.mesh, in_specs=ALL, out_specs=EACH, check_vma=False))
+
+    def in_parts(self, batch: Batch) -> Batch:
+        return batch if self.one.chunks == 1 else self._in_parts(batch)
+
+    @cached_property
+    def _in_parts(self) -> Callable[[Batch], Batch]:
+        def own(batch: Batch) -> Batch:
+            return jax.tree.map(lambda a: a[None], self.one.in_parts(jax.tree.map(lambda a: a[0], batch)))
+
+        return jax.jit(jax.shard_map(own, mesh=self.mesh, in_specs=EACH, out_specs=EACH, check_vma=False))
+
+    def loss(self, model: Model, batch: Batch) -> Array:
+        return self._mean(self.one.loss, model, batch)
+
+    def value_and_grad(self, model: Model, batch: Batch) -> tuple[Array, Model]:
+        return self._mean(self.one.value_and_grad, model, batch)
+
+    def rebalance(self, model: Model, batch: Batch) -> tuple[Array, Array, Model]:
+        losses, gradients = self._mean(self.one.term_gradients, model, batch)
+        everything = join(jax.vmap(whole)(batch._replace(weights=None)))
+        return self.one.reweighed(losses, gradients, model, everything._replace(weights=batch.weights))
+
+    def residual_vector(self, model: Model, batch: Batch) -> Array:
+        """The rows of all devices, one after the other."""
+        return self._rows(self.one.residual_vector, model, batch)
+
+    def jacobian(self, model: Model, batch: Batch) -> Model:
+        return self._rows(self.one.jacobian, model, batch)
+
+    def _mean(self, function: Callable[[Model, Batch], Any], model: Model, batch: Batch) -> Any:
+        def mean(found: Any) -> Any:
+            flat, shaped = ravel_pytree(found)  # one message, not one for each array
+            return shaped(jax.lax.pmean(flat, AXIS))
+
+        return self._everywhere(function, mean, ALL, model, batch)
+
+    def _rows(self, function: Callable[[Model, Batch], Any], model: Model, batch: Batch) -> Any:
+        def scaled(found: Any) -> Any:
+            return jax.tree.map(lambda a: a / np.sqrt(self.mesh.size), found)
+
+        return self._everywhere(function, scaled, EACH, model, batch)
+
+    def _everywhere(self, function: Callable[[Model, Batch], Any], after: Callable[[Any], Any], out: PartitionSpec,
+                    model: Model, batch: Batch) -> Any:
+        """A function of the model and the batch on every device, with its own points, and what is done then."""
+
+        def own(model: Model, weights: Array | None, batch: Batch) -> Any:
+            part = jax.tree.map(lambda a: a[0], batch)
+            return after(function(model, part._replace(weights=weights)))
+
+        spread = jax.shard_map(own, mesh=self.mesh, in_specs=(ALL, ALL, EACH), out_specs=out, check_vma=False)
+        return spread(model, batch.weights, batch._replace(weights=None))
+
+
+def spread(formulation: Formulation) -> Formulation | Spread:
+    """A formulation on as many devices as it was made for."""
+    if formulation.devices == 1:
+        return formulation
+    own = replace(formulation, chunks=max(1, formulation.chunks // formulation.devices))
+    return Spread(own, make_mesh(formulation.devices))
+
+
+def make_mesh(number: int) -> Mesh:
+    """The first devices there are, in a row; of several processes, all devices of all of them."""
+    check_devices(number)
+    return Mesh(np.array(jax.devices()[:number]), (AXIS,))
+
+
+def check_devices(number: int) -> None:
+    """Refuse a number of devices that cannot be had."""
+    if number == 1 and jax.process_count() == 1:
+        return
+    there, where = len(jax.devices()), jax.default_backend()
+    if number < 1:
+        raise ValueError(f"{number} devices are asked for; it is a positive whole number")
+    if number > there:
+        found = f"there {'are' if there > 1 else 'is'} {there} ({where})"
+        hint = f"; JAX_NUM_CPU_DEVICES={number} in the environment simulates them" if where == "cpu" else ""
+        raise ValueError(f"{number} devices are asked for and {found}{hint}")
+    if number < there and jax.process_count() > 1:
+        raise ValueError(f"several processes share the points between all their {there} devices, not {number}; "
+                         f"leave --devices out")
+
+
+def usual_devices(points: int) -> int:
+    """How many devices share so many points unless it is stated: all of several processes, the cores of a CPU as long
+    as each has points enough, one GPU."""
+    if jax.process_count() > 1:
+        return len(jax.devices())
+    return max(1, min(len(jax.devices()), points // ENOUGH)) if jax.default_backend() == "cpu" else 1
+
+
+def join_processes(coordinator: str, processes: int, process: int) -> None:
+    """Make this process one of several that compute together; before anything is computed."""
+    if ":" not in coordinator:
+        raise ValueError(f"the coordinator is '{coordinator}'; it is HOST:PORT, like localhost:1234")
+    if not 0 <= process < processes:
+        raise ValueError(f"process {process} of {processes} is asked for; they are numbered from 0")
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(coordinator, processes, process)
+
+
+def first_process() -> bool:
+    """Whether this is the process that writes files and speaks."""
+    return jax.process_index() == 0
+
+
+def in_first_process(function: Callable[..., None], *arguments: Any) -> None:
+    """Do something in the first process alone; where it refuses, all stop."""
+    refusal: Exception | None = None
+    if first_process():
+        try:
+            function(*arguments)
+        except (ValueError, OSError) as error:
+            refusal = error
+    if jax.process_count() > 1 and multihost_utils.broadcast_one_to_all(np.asarray(refusal is not None)):
+        refusal = refusal or ValueError("the first process stopped, and says why")
+    if refusal is not None:
+        raise refusal

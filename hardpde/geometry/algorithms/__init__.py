@@ -1,0 +1,1 @@
+"""Algorithms on pieces and points: stacks of pieces, closest ones, gaps between them, samples."""

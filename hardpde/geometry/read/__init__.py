@@ -1,0 +1,1 @@
+"""Shapes from files: airfoils, drawings, meshes, surfaces."""

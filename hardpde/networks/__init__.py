@@ -1,0 +1,1 @@
+"""Networks, and their values and derivatives at many points."""

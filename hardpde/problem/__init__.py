@@ -1,0 +1,1 @@
+"""What is solved: fields, equations, conditions; the statement of a problem, checked."""

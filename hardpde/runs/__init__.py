@@ -1,0 +1,1 @@
+"""Folders in which runs leave what they made."""

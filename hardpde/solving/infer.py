@@ -1,0 +1,90 @@
+"""Parameters from measurements: the member of a solved family that agrees best with them, and how sure that is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import least_squares
+from scipy.stats import t as student
+
+from hardpde.geometry.shapes import numbers
+from hardpde.problem.parameters import append, as_points
+from hardpde.problem.problem import Problem, is_number
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Parameters found from measurements.
+
+    values: {name: best value}; interval: {name: (low, high)}, where it lies with the stated confidence if the noise
+    is independent and normal (Laplace's approximation); covariance (p, p) in the order of the values; noise: the
+    standard deviation of the measurements, stated or estimated from the misfit; at_end: parameters whose best value is
+    an end of their range, so that the true one may lie beyond.
+    """
+
+    values: dict[str, float]
+    interval: dict[str, tuple[float, float]]
+    covariance: np.ndarray
+    noise: float
+    confidence: float
+    at_end: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{name} = {value:.6g} ({self.interval[name][0]:.6g} to {self.interval[name][1]:.6g}, "
+                 f"{100 * self.confidence:g} %)" + ", at the end of its range" * (name in self.at_end)
+                 for name, value in self.values.items()]
+        return "\n".join([*lines, f"noise of the measurements: {self.noise:.3g}"])
+
+
+def infer(solution: Any, field: str, x: Any, measured: Any, t: Any = None, *, noise: float | None = None,
+          confidence: float = 0.95) -> Estimate:
+    """The parameters of a solved family for which `field` at points x (n, d) and times t comes closest to `measured`.
+
+    The conditions hold for every value that is tried. measured: (n, *shape of the field); what is not known is NaN.
+    noise: the standard deviation of the measurements, if it is known.
+    """
+    if not isinstance(getattr(solution, "problem", None), Problem):
+        raise ValueError(f"infer is given {type(solution).__name__} in place of a solution; give it what solve(…) "
+                         f"returns for a family")
+    known, shapes = solution.problem.parameters, solution.problem.schema.shapes
+    if not known:
+        raise ValueError("the problem has no parameters to find; state parameters=parameters(h=(low, high)), solve it")
+    if field not in tuple(shapes):
+        raise ValueError(f"there is no field '{field}'; the fields are {', '.join(shapes)}")
+    x, wanted = as_points(x), numbers(measured, "measured")
+    if wanted.shape != (len(x), *shapes[field]):
+        raise ValueError(f"measured has the shape {wanted.shape}; at {len(x)} points it must be "
+                         f"{(len(x), *shapes[field])}")
+    there = np.isfinite(wanted)
+    if there.sum() <= len(known):
+        raise ValueError(f"{there.sum()} measured numbers do not determine {len(known)} parameters and their noise; "
+                         f"give more")
+    if noise is not None and not (is_number(noise) and 0 < noise < np.inf):
+        raise ValueError(f"the noise is {noise!r}; it is a positive standard deviation")
+    if not (is_number(confidence) and 0 < confidence < 1):
+        raise ValueError(f"the confidence is {confidence!r}; it lies between 0 and 1")
+    names, low = [p.name for p in known], np.array([p.low for p in known])
+    span = np.array([p.high for p in known]) - low
+
+    def misfit(unit: np.ndarray) -> np.ndarray:
+        stated = dict(zip(names, low + span * np.clip(unit, 0, 1)))
+        return (solution(x, t, **stated)[field] - wanted)[there]
+
+    starts = (np.asarray(append(known, np.zeros((10, 0))))[2:] - low) / span
+    best = _fit(misfit, starts[np.argmin([(misfit(start) ** 2).sum() for start in starts])])
+    freedom = there.sum() - len(known)
+    size = noise if noise is not None else float(np.sqrt((best.fun**2).sum() / freedom))
+    covariance = size**2 * np.linalg.pinv(best.jac.T @ best.jac) * np.outer(span, span)
+    values = low + span * best.x
+    reach = float(student.ppf((1 + confidence) / 2, freedom)) * np.sqrt(np.diag(covariance))
+    ends = tuple(name for name, at in zip(names, best.x) if min(at, 1 - at) < 1e-6)
+    return Estimate(dict(zip(names, values.tolist())),
+                    {name: (float(v - r), float(v + r)) for name, v, r in zip(names, values, reach)},
+                    covariance, size, confidence, ends)
+
+
+def _fit(misfit: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> Any:
+    """Least squares in the unit cube; slopes by central differences, which a smooth solution allows."""
+    return least_squares(misfit, np.clip(start, 1e-3, 1 - 1e-3), "3-point", (0.0, 1.0), diff_step=1e-4, xtol=1e-12,
+                         ftol=1e-12, gtol=1e-12)

@@ -1,0 +1,1 @@
+"""Comparisons, timings, and the experiments of the paper."""

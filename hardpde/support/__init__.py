@@ -1,0 +1,1 @@
+"""What everything stands on: files, messages, the machine, provenance, progress."""
