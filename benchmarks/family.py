@@ -20,7 +20,7 @@ from hardpde.problems.battery_pack import RANGES
 from hardpde.problems.fem.battery_pack import BOX, DISCS, LEVELS, TIMES
 from hardpde.problems.fem.heat import heat_robin
 from hardpde.runs.folder import read_run
-from hardpde.solving.solve import Solution
+from hardpde.solving.solution import Solution
 from hardpde.support.provenance import provenance
 
 QUALITIES = [  # from quick to accurate

@@ -19,7 +19,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
-from hardpde.solving.solve import make_settings
+from hardpde.solving.settings import make_settings
 from hardpde.studies.bench import time_step
 from hardpde.support.provenance import provenance
 

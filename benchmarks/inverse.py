@@ -17,7 +17,8 @@ import jax
 import numpy as np
 
 import hardpde as hp
-from hardpde.solving.solve import make_settings, run_seeds
+from hardpde.solving.settings import make_settings
+from hardpde.solving.solve import run_seeds
 from hardpde.support.provenance import provenance
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples"

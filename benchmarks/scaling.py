@@ -30,7 +30,7 @@ from hardpde.networks.mlp import count
 from hardpde.problems import PROBLEMS
 from hardpde.support.provenance import provenance
 from hardpde.training import adam, ssbroyden
-from hardpde.training.optimisers import Ahead, ahead
+from hardpde.training.ahead import Ahead, ahead
 from hardpde.training.sharding import everywhere, gathered, in_use, laid_out
 
 OPTIMISERS = {"adam": adam(1e-3, plateau=False), "ssbroyden": ssbroyden()}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hardpde.methods import METHODS
 from hardpde.problems import PROBLEMS
-from hardpde.solving.solve import make_settings
+from hardpde.solving.settings import make_settings
 from hardpde.studies.bench import iteration_times, time_step
 from hardpde.support.provenance import provenance
 

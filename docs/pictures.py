@@ -10,7 +10,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from PIL import Image
 
-from hardpde.evaluation.evaluate import draw_domain
+from hardpde.evaluation.figures.pictures import draw_domain
 from hardpde.runs.folder import load_problem
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -48,12 +48,14 @@ from hardpde.problem.conditions import (  # noqa: E402
     traction,
 )
 from hardpde.problem.fields import curl, div, dt, grad, laplacian  # noqa: E402
+from hardpde.problem.hints import Focus, Hints, Mirror  # noqa: E402
 from hardpde.problem.parameters import Parameter, parameters  # noqa: E402
-from hardpde.problem.problem import Focus, Hints, Measurement, Mirror, Problem  # noqa: E402
+from hardpde.problem.problem import Measurement, Problem  # noqa: E402
 from hardpde.problem.reference import Reference  # noqa: E402
 from hardpde.problems.extension import Surrogate, extend, learned_distance  # noqa: E402
 from hardpde.solving.infer import Estimate, infer  # noqa: E402
-from hardpde.solving.solve import Solution, solve  # noqa: E402
+from hardpde.solving.solution import Solution  # noqa: E402
+from hardpde.solving.solve import solve  # noqa: E402
 from hardpde.studies.compare import compare  # noqa: E402
 from hardpde.training import Stage  # noqa: E402
 

@@ -27,11 +27,14 @@ from hardpde import (
     slip,
     traction,
 )
-from hardpde.ansatz.base import Exact, Paper
+from hardpde.ansatz.exact import Exact
+from hardpde.ansatz.paper import Paper
 from hardpde.evaluation.certificate import boundary_points, certify, random_models, violation
-from hardpde.formulation.formulation import split
+from hardpde.formulation.batch import split
 from hardpde.methods import exact, hc
-from hardpde.networks.mlp import _points_first, _points_last, count, mlp, randomise
+from hardpde.networks.cpu import points_last
+from hardpde.networks.gpu import points_first
+from hardpde.networks.mlp import count, mlp, randomise
 from hardpde.problems.battery_pack import battery_pack
 
 SIDES = {"left": "left", "right": "right", "bottom": "bottom", "top": "top"}
@@ -390,8 +393,8 @@ def test_jets_of_networks(stack):
 
     layers = list(zip(network.weights, network.biases))
     expected = jet(layers) if stack is None else jnp.stack([jet([(w[k], b[k]) for w, b in layers]) for k in range(3)])
-    first = jnp.moveaxis(_points_first(layers, jnp.moveaxis(inputs, 0, -1)), -1, -3)
-    for computed in (network.jet(inputs), _points_last(layers, inputs), first):
+    first = jnp.moveaxis(points_first(layers, jnp.moveaxis(inputs, 0, -1)), -1, -3)
+    for computed in (network.jet(inputs), points_last(layers, inputs), first):
         assert computed.shape == expected.shape
         assert np.abs(computed - expected).max() < 1e-13
 

@@ -34,7 +34,8 @@ from hardpde import (
 )
 from hardpde.evaluation.certificate import certify, random_models
 from hardpde.methods import fbpinn, pfnn2, pinn, pinn_la, pinn_la2, pinn_ntk, xpinn
-from hardpde.networks.mlp import _dual_points_last, _points_first, _points_last, _tanh_jet
+from hardpde.networks.cpu import dual_points_last, points_last
+from hardpde.networks.gpu import _tanh_jet, points_first
 from hardpde.problem.fields import Filled
 from hardpde.problem.problem import without_gradients
 from hardpde.problems import heat_ball
@@ -669,10 +670,10 @@ def test_the_order_of_points_changes_nothing(second, slots, few, monkeypatch):
             cases.append((layers, inputs, random.normal(size=(*lead, widths[-1], slots, 6))))
 
     def last(layers, inputs):
-        return _points_last(layers, inputs, second)
+        return points_last(layers, inputs, second)
 
     def first(layers, inputs):
-        return jnp.moveaxis(_points_first(layers, jnp.moveaxis(inputs, -3, -1), second), -1, -3)
+        return jnp.moveaxis(points_first(layers, jnp.moveaxis(inputs, -3, -1), second), -1, -3)
 
     def through(f, layers, inputs, probe):
         return f(layers, inputs), jax.grad(lambda *z: (probe * f(*z)).sum(), (0, 1))(layers, inputs)
@@ -692,11 +693,11 @@ def test_the_order_of_points_changes_nothing_for_derivatives_along_a_direction(s
 
         def first(layers, inputs):
             both = jnp.concatenate([jnp.moveaxis(jet, 0, -1) for jet in inputs])
-            out = _points_first(layers, both, second, dual=True)
+            out = points_first(layers, both, second, dual=True)
             return jnp.concatenate([jnp.moveaxis(half, -1, 0) for half in jnp.split(out, 2)])
 
         def last(layers, inputs):
-            return _dual_points_last(layers, *inputs, second)
+            return dual_points_last(layers, *inputs, second)
 
         def through(f, *z):
             return f(*z), jax.grad(lambda *z: (probe * f(*z)).sum(), (0, 1))(*z)  # noqa: B023

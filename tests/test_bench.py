@@ -7,12 +7,13 @@ import jax.numpy as jnp
 import pytest
 
 import hardpde as hp
-from hardpde.ansatz.base import Batch, Term
-from hardpde.cli.commands import main
+from hardpde.ansatz.base import Term
+from hardpde.cli.parser import main
+from hardpde.formulation.batch import Batch
 from hardpde.networks.mlp import mlp
 from hardpde.networks.tiles import TILE
 from hardpde.problems import PROBLEMS
-from hardpde.solving.solve import make_formulation, make_settings
+from hardpde.solving.settings import make_formulation, make_settings
 from hardpde.studies.bench import Evaluation, compile_steps, counts, evaluations, table, temporary_bytes, xla_counts
 
 PLATE = hp.Problem(

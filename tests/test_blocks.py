@@ -9,7 +9,7 @@ import pytest
 
 from hardpde import Ball, Box
 from hardpde.networks.grid import Grid, default_counts, face_points, group, live_blocks, live_faces
-from hardpde.networks.mlp import windowed
+from hardpde.networks.windowed import windowed
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -13,7 +13,7 @@ import time
 import numpy as np
 import pytest
 
-from hardpde.cli.commands import main
+from hardpde.cli.parser import main
 from hardpde.methods import METHODS
 from hardpde.problem.reference import Reference
 from hardpde.problems import PROBLEMS

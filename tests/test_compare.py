@@ -18,18 +18,20 @@ from jax.flatten_util import ravel_pytree
 from test_cli import last_json, refused
 
 import hardpde as hp
-from hardpde.cli.commands import main
+from hardpde.cli.parser import main
 from hardpde.evaluation.report.comparison import endings
 from hardpde.methods import METHODS, exact, pinn_la
 from hardpde.networks.mlp import count
 from hardpde.problems import PROBLEMS
 from hardpde.problems.presets import PRESETS, SCHEDULES, make_stages, preset
 from hardpde.runs.folder import load_problem
-from hardpde.solving.solve import Solution, check_options, make_formulation, make_settings, run_seeds
+from hardpde.solving.settings import check_options, make_formulation, make_settings
+from hardpde.solving.solution import Solution
+from hardpde.solving.solve import run_seeds
 from hardpde.studies.compare import compare, plan, residual, step_times
 from hardpde.support.progress import Progress
 from hardpde.training import Stage, Training, adam, fit, fit_all, lbfgs, ssbroyden
-from hardpde.training.optimisers import CONVERGED, RUNNING, STALLED
+from hardpde.training.status import CONVERGED, RUNNING, STALLED
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

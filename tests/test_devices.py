@@ -22,10 +22,11 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import hardpde as hp
-from hardpde.cli.commands import main
-from hardpde.formulation.formulation import join
-from hardpde.formulation.sharded import ENOUGH, spread, usual_devices
+from hardpde.cli.parser import main
+from hardpde.formulation.batch import join
+from hardpde.formulation.sharded import spread
 from hardpde.methods import METHODS
+from hardpde.support.hardware import ENOUGH, usual_devices
 from hardpde.training import Stage, adam, fit, fit_all, levenberg_marquardt, sharding, ssbroyden
 
 BAR = """

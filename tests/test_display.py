@@ -69,7 +69,7 @@ def test_words_remain_where_nothing_can_be_drawn(problem, solution, monkeypatch)
     def broken(*_):
         raise RuntimeError("no picture today")
 
-    monkeypatch.setattr("hardpde.evaluation.evaluate.draw_domain", broken)
+    monkeypatch.setattr("hardpde.evaluation.figures.pictures.draw_domain", broken)
     monkeypatch.setattr(hp.Solution, "picture", broken)
     for html in (problem._repr_html_(), solution._repr_html_()):
         assert "<table>" in html and "<img" not in html

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import hardpde as hp
-from hardpde.cli.commands import _parser
+from hardpde.cli.parser import make_parser
 from hardpde.problems import presets
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -71,7 +71,7 @@ def test_commands_on_a_page_are_known(page):
         for line in block.splitlines():
             words = shlex.split(line, comments=True)
             if words[:1] == ["hardpde"]:
-                _parser().parse_args(words[1:])
+                make_parser().parse_args(words[1:])
 
 
 # ---------------------------------------------------------------- names

@@ -12,9 +12,13 @@ import pytest
 
 import hardpde  # noqa: F401  (float64)
 from hardpde.evaluation import metrics
-from hardpde.evaluation.evaluate import make_reference, measure, measure_baselines, pictures, plane
+from hardpde.evaluation.errors import make_reference, measure, measure_baselines
 from hardpde.evaluation.export import write_series, write_vtu
-from hardpde.evaluation.figures import plots
+from hardpde.evaluation.figures.domain import domain_plot
+from hardpde.evaluation.figures.history import history_plot, total_steps
+from hardpde.evaluation.figures.maps import error_map, field_grid, field_map, hole_window
+from hardpde.evaluation.figures.pictures import pictures
+from hardpde.evaluation.nodes import plane
 from hardpde.evaluation.report.browser import packed
 from hardpde.evaluation.report.report import write_report
 from hardpde.problem.fields import make_schema
@@ -306,9 +310,9 @@ def drawn_triangles(figure):
 def test_holes_are_left_empty(holed):
     x, cells = holed
     figures = [
-        plots.field_map(x, cells, x[:, 0], "T", "T"),
-        plots.error_map(x, cells, x[:, 0], x[:, 1]),
-        plots.field_grid(x, cells, [0, 1], np.stack([x[:, 0]] * 2), np.stack([x[:, 1]] * 2), "T"),
+        field_map(x, cells, x[:, 0], "T", "T"),
+        error_map(x, cells, x[:, 0], x[:, 1]),
+        field_grid(x, cells, [0, 1], np.stack([x[:, 0]] * 2), np.stack([x[:, 1]] * 2), "T"),
     ]
     for figure in figures:
         centroids = drawn_triangles(figure)
@@ -327,7 +331,7 @@ def pixels(figure):
 
 def test_the_middle_of_the_hole_is_white(holed):
     x, cells = holed
-    figure = plots.field_map(x, cells, np.ones(len(x)))
+    figure = field_map(x, cells, np.ones(len(x)))
     image = pixels(figure)
     column, up = figure.axes[0].transData.transform(HOLE[:2])
     assert np.all(image[image.shape[0] - int(up), int(column), :3] == 255)
@@ -338,7 +342,7 @@ def test_the_middle_of_the_hole_is_white(holed):
 def test_values_that_are_not_finite_are_left_out(holed):
     x, cells = holed
     values = np.where(x[:, 0] > 0.5, np.nan, 1.0)
-    assert pixels(plots.field_map(x, cells, values)).std() > 0
+    assert pixels(field_map(x, cells, values)).std() > 0
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 10])
@@ -346,13 +350,13 @@ def test_every_dimension_has_a_picture(dim):
     x = np.random.default_rng(dim).random((200, dim))
     values = np.sin(x.sum(1))
     series, times = np.stack([values, 2 * values]), [0.0, 1.0]
-    figures = [plots.field_map(x, None, values, "u"), plots.error_map(x, None, values, 0 * values)]
-    figures += [plots.field_grid(x, None, times, series, 1.01 * series, "u")]
-    figures += [plots.field_grid(x, None, None, values)]
+    figures = [field_map(x, None, values, "u"), error_map(x, None, values, 0 * values)]
+    figures += [field_grid(x, None, times, series, 1.01 * series, "u")]
+    figures += [field_grid(x, None, None, values)]
     normals = np.ones((200, dim)) / np.sqrt(dim)
     figures += [
-        plots.domain_plot({"wall": x}, {"wall": normals}, {"wall": 0.1}),
-        plots.domain_plot({"wall": x}),
+        domain_plot({"wall": x}, {"wall": normals}, {"wall": 0.1}),
+        domain_plot({"wall": x}),
     ]
     for figure in figures:
         assert pixels(figure)[..., :3].std() > 1
@@ -419,14 +423,14 @@ def test_a_page_draws_every_dimension(dim, kind):
 def test_colours_do_not_follow_a_singularity(holed):
     x, cells = holed
     steep = x[:, 0] + 1e-3 / (1e-5 + np.hypot(x[:, 0], x[:, 1]))
-    figure = plots.field_grid(x, cells, None, steep + 1e-3, steep, "p")
+    figure = field_grid(x, cells, None, steep + 1e-3, steep, "p")
     reference, error = figure.axes[0].collections[0], figure.axes[2].collections[0]
     assert steep.max() > 50 and reference.get_clim()[1] < 1.2
     assert error.get_clim() == pytest.approx((0, 1e-3))
     bars = [axis for axis in figure.axes if axis.get_label() == "<colorbar>"]
     assert [bar.get_ylabel() for bar in bars] == ["up to 100", "up to 100", ""]
     assert reference.colorbar.extend == "max" and error.colorbar.extend == "neither"
-    line = plots.field_map(x[:, :1], None, steep)
+    line = field_map(x[:, :1], None, steep)
     assert line.axes[0].get_ylim()[1] > 100  # a line shows everything
 
 
@@ -434,7 +438,7 @@ def test_scales_count_area_and_not_nodes(holed):
     x, cells = holed
     crowded = np.concatenate([x, np.full((5000, 2), 0.01)])  # nodes of no area
     values = np.concatenate([x[:, 0], np.full(5000, 100.0)])
-    assert plots.field_map(crowded, cells, values).axes[0].collections[0].get_clim()[1] < 1.1
+    assert field_map(crowded, cells, values).axes[0].collections[0].get_clim()[1] < 1.1
 
 
 def test_a_window_round_small_holes(monkeypatch):
@@ -450,25 +454,25 @@ def test_a_window_round_small_holes(monkeypatch):
         return cells[np.all(kept, axis=0)]
 
     one = without((0.5, 0.0, 0.5))
-    (left, bottom), (right, top) = plots.hole_window(x, one)
+    (left, bottom), (right, top) = hole_window(x, one)
     assert -0.6 < left < -0.2 and 1.2 < right < 1.6 and -1.1 < bottom < -0.7 and 0.7 < top < 1.1
-    assert plots.hole_window(x, cells) is None
-    assert plots.hole_window(x, without((-1.0, 0, 0.3), (5.0, 0, 0.3))) is None  # far apart
-    assert plots.hole_window(x, without((0.5, 0.0, 1.2))) is None  # large
+    assert hole_window(x, cells) is None
+    assert hole_window(x, without((-1.0, 0, 0.3), (5.0, 0, 0.3))) is None  # far apart
+    assert hole_window(x, without((0.5, 0.0, 1.2))) is None  # large
     apart = cells[np.all(np.abs(x[cells][..., 0] - 5.5) > 0.2, axis=1)]  # two bodies, no hole
-    assert plots.hole_window(x, apart) is None and plots.hole_window(x, None) is None
-    figure = plots.field_grid(x, one, None, x[:, 0], 1.01 * x[:, 0], "u", window=plots.hole_window(x, one))
+    assert hole_window(x, apart) is None and hole_window(x, None) is None
+    figure = field_grid(x, one, None, x[:, 0], 1.01 * x[:, 0], "u", window=hole_window(x, one))
     axis = figure.axes[0]
     assert axis.get_xlim() == (left, right) and axis.get_ylim() == (bottom, top)
     assert axis.collections[0].get_clim()[1] < 2 < 6  # a scale of its own
     assert np.min(np.hypot(*(drawn_triangles(figure) - [0.5, 0]).T)) > 0.5
     with pytest.raises(ValueError, match="shows nothing"):
-        plots.field_grid(x, one, None, x[:, 0], window=[(10, 10), (11, 11)])
+        field_grid(x, one, None, x[:, 0], window=[(10, 10), (11, 11)])
 
     reference = Reference(x, {"u": x[:, 0]}, None, one)
     solution = stub(reference, lambda x: {"u": 1.01 * x[:, 0]}, u=())
     solution.training = SimpleNamespace(history=[])
-    monkeypatch.setattr("hardpde.evaluation.evaluate.draw_domain", lambda problem: None)
+    monkeypatch.setattr("hardpde.evaluation.figures.pictures.draw_domain", lambda problem: None)
     drawn, figures = pictures(solution, reference)
     assert set(figures) == {"history", "u", "u, close-up", "domain"}
     whole, near = packed(drawn)["views"]
@@ -491,7 +495,7 @@ def test_many_dimensions_are_drawn_in_a_plane_and_against_known_values(monkeypat
     solution = stub(reference, lambda x, t: {"u": 1.01 * np.exp(0.5 * (x**2).sum(1) + t)}, u=())
     solution.problem = problem
     solution.training = SimpleNamespace(history=[])
-    monkeypatch.setattr("hardpde.evaluation.evaluate.draw_domain", lambda problem: None)
+    monkeypatch.setattr("hardpde.evaluation.figures.pictures.draw_domain", lambda problem: None)
     drawn, figures = pictures(solution, reference)
     assert set(figures) == {"history", "u", "u, prediction against known values", "domain"}
     page = packed(drawn)
@@ -504,26 +508,26 @@ def test_many_dimensions_are_drawn_in_a_plane_and_against_known_values(monkeypat
 
 
 def test_history_counts_through_the_stages():
-    steps, borders = plots.total_steps(HISTORY)
+    steps, borders = total_steps(HISTORY)
     assert steps.tolist() == [10, 20, 25, 30]
     assert borders == [(0, "adam"), (20, "lbfgs")]
-    same_name = plots.total_steps({"step": [10, 20, 10], "stage": ["a", "a", "a"]})
+    same_name = total_steps({"step": [10, 20, 10], "stage": ["a", "a", "a"]})
     assert same_name[0].tolist() == [10, 20, 30] and same_name[1] == [(0, "a"), (20, "a")]
-    axis = plots.history_plot(HISTORY).axes[0]
+    axis = history_plot(HISTORY).axes[0]
     assert axis.get_yscale() == "log" and len(axis.lines) == 3
-    assert pixels(plots.history_plot({"step": [], "loss": []})).size
+    assert pixels(history_plot({"step": [], "loss": []})).size
 
 
 def test_plots_name_what_does_not_fit(holed):
     x, cells = holed
     with pytest.raises(ValueError, match="one per node"):
-        plots.field_map(x, cells, x)
+        field_map(x, cells, x)
     with pytest.raises(ValueError, match="points have shape"):
-        plots.field_map([0.0, 1.0], None, [1.0, 1.0])
+        field_map([0.0, 1.0], None, [1.0, 1.0])
     with pytest.raises(ValueError, match="the field has shape"):
-        plots.field_grid(x, cells, [0.0, 1.0], x[:, 0])
+        field_grid(x, cells, [0.0, 1.0], x[:, 0])
     with pytest.raises(ValueError, match="at least one name"):
-        plots.domain_plot({})
+        domain_plot({})
 
 
 @pytest.fixture(scope="module")
@@ -542,7 +546,7 @@ def report(holed, tmp_path_factory):
          {"name": "soft", "boundary": "pipe", "violation": float("inf")}],
         HISTORY,
         {"<b>": (x, cells, times, 1.01 * r, r)},
-        {"the & domain": plots.domain_plot({"wall": x})},
+        {"the & domain": domain_plot({"wall": x})},
         [{"stage": "lbfgs", "steps": 10, "why": "no decrease < 1e-9"}],
         profiles=[{"name": "robin <u>", "boundary": "</script>cell", "along": "arc length", "at": [0.0, 1.0],
                    "violation": [1e-15, float("inf")], "breaks": [], "where": "(1, 2)"}],

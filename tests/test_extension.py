@@ -24,7 +24,7 @@ from hardpde import (
     learned_distance,
     robin,
 )
-from hardpde.ansatz.base import Paper, softmin
+from hardpde.ansatz.paper import Paper, softmin
 from hardpde.methods import hc
 from hardpde.networks.mlp import count
 from hardpde.problem.conditions import initial

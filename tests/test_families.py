@@ -7,10 +7,11 @@ import pytest
 
 import hardpde as hp
 from hardpde.evaluation.certificate import certify, random_models, violation
-from hardpde.evaluation.evaluate import family_errors, finish
+from hardpde.evaluation.errors import family_errors
 from hardpde.methods import METHODS
 from hardpde.problem.parameters import append, middle
-from hardpde.solving.solve import make_formulation, make_settings
+from hardpde.runs.finish import finish
+from hardpde.solving.settings import make_formulation, make_settings
 from hardpde.training import Training
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")

@@ -13,7 +13,7 @@ import shapely
 import trimesh
 
 import hardpde as hp
-from hardpde.cli.commands import main
+from hardpde.cli.parser import main
 from hardpde.evaluation.certificate import boundary_points, certify, random_models, violation
 from hardpde.geometry import Arc, Patch, Plate, Segment, check_shape
 from hardpde.geometry.algorithms.triangles import point_gaps, soup_contacts, soup_gap

@@ -9,9 +9,11 @@ import pytest
 
 import hardpde as hp
 from hardpde import Ball, Box, Inlay, Interval, Polygon, Problem, Spline, dirichlet, div, dt, interface, neumann, robin
-from hardpde.ansatz.base import Exact
+from hardpde.ansatz.exact import Exact
 from hardpde.evaluation.certificate import boundary_points, certify, random_models, violation
-from hardpde.evaluation.evaluate import components, export, make_reference
+from hardpde.evaluation.errors import make_reference
+from hardpde.evaluation.export import export
+from hardpde.evaluation.figures.pictures import components
 from hardpde.formulation.points import _near
 from hardpde.geometry import check_shape
 from hardpde.methods import exact, hc

@@ -17,12 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hardpde.cli.commands import main
-from hardpde.evaluation.evaluate import HISTORY, write_history, write_json
+from hardpde.cli.parser import main
 from hardpde.evaluation.export import write_vtu
+from hardpde.evaluation.figures.pictures import HISTORY
 from hardpde.problem.reference import Reference
+from hardpde.runs.finish import write_history
 from hardpde.runs.folder import prepare, put_back, read_run, settle
-from hardpde.support.files import replacing
+from hardpde.support.files import replacing, write_json
 from hardpde.training import checkpoint
 
 pytestmark = pytest.mark.usefixtures("quick_compilation", "compiled_once")
@@ -81,7 +82,7 @@ def watch(name, arguments):
 sys.addaudithook(watch)
 if event == "0":
     later()
-from hardpde.cli.commands import main
+from hardpde.cli.parser import main
 sys.exit(main())
 """
 

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hardpde.ansatz.base import Term, unlisted
-from hardpde.formulation.formulation import cast, split
+from hardpde.ansatz.base import Term
+from hardpde.formulation.batch import cast, split, unlisted
 from hardpde.methods.hc import hc
 from hardpde.networks.mlp import mlp
 from hardpde.networks.tiles import TILE, Listed, cut, glue, plan

@@ -9,12 +9,13 @@ import jax.numpy as jnp
 import pytest
 
 import hardpde as hp
-from hardpde.cli.commands import main
+from hardpde.cli.parser import main
 from hardpde.geometry import Intersection, Loop, Union, check_shape, read_airfoil
-from hardpde.problem.problem import Focus, Hints, Measurement, Mirror
+from hardpde.problem.hints import Focus, Hints, Mirror
+from hardpde.problem.problem import Measurement
 from hardpde.problem.reference import Reference
 from hardpde.problems.presets import make_stages, preset, with_steps
-from hardpde.solving.solve import check_options, make_settings
+from hardpde.solving.settings import check_options, make_settings
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -14,7 +14,7 @@ from hardpde.ansatz.inputs import TAIL, _decays
 from hardpde.evaluation.certificate import certify, random_models, violation
 from hardpde.geometry import Difference, Nearby, distances
 from hardpde.geometry.algorithms.nearby import FEW
-from hardpde.solving.solve import make_formulation, make_settings
+from hardpde.solving.settings import make_formulation, make_settings
 from hardpde.studies.bench import compile_steps, evaluations, xla_counts
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")

@@ -7,17 +7,23 @@ import optax
 import pytest
 
 import hardpde  # noqa: F401  (float64)
-from hardpde.training import optimisers as op
+from hardpde.training.adam import adam
+from hardpde.training.ahead import Ahead, ahead
+from hardpde.training.lbfgs import _inverse_hessian, lbfgs
+from hardpde.training.levenberg_marquardt import damped_solver, levenberg_marquardt
+from hardpde.training.line_search import backtrack
+from hardpde.training.ssbroyden import ssbroyden, ssbroyden_update
+from hardpde.training.status import CONVERGED, RUNNING, STALLED, describe_status, status
 
 SECOND_ORDER = {
-    "ssbroyden": lambda: op.ssbroyden(),
-    "lbfgs": lambda: op.lbfgs(20),
-    "lm-dense": lambda: op.levenberg_marquardt(mode="dense"),
-    "lm-woodbury": lambda: op.levenberg_marquardt(mode="woodbury"),
+    "ssbroyden": lambda: ssbroyden(),
+    "lbfgs": lambda: lbfgs(20),
+    "lm-dense": lambda: levenberg_marquardt(mode="dense"),
+    "lm-woodbury": lambda: levenberg_marquardt(mode="woodbury"),
 }
 EVERY = {
-    "adam": lambda: op.adam(),
-    "adam-cosine": lambda: op.adam(optax.cosine_decay_schedule(1e-2, 100), plateau=False),
+    "adam": lambda: adam(),
+    "adam-cosine": lambda: adam(optax.cosine_decay_schedule(1e-2, 100), plateau=False),
     **SECOND_ORDER,
 }
 
@@ -28,7 +34,7 @@ NAN = float("nan")
 def update(H, s, y, theta=None, tau=None):
     """The new inverse Hessian by way of its factor."""
     Z = jnp.linalg.cholesky(H)
-    new = op.ssbroyden_update(Z, jax.scipy.linalg.solve_triangular(Z, s, lower=True), y, theta, tau)
+    new = ssbroyden_update(Z, jax.scipy.linalg.solve_triangular(Z, s, lower=True), y, theta, tau)
     return new @ new.T
 
 
@@ -92,7 +98,7 @@ def test_rosenbrock(name, n, steps):
     x, state, losses = run(SECOND_ORDER[name](), rosenbrock, start, steps)
     assert jnp.sum(rosenbrock(x) ** 2) < 1e-10
     assert jnp.all(jnp.diff(losses) <= 0)
-    assert int(op.status(state)) in (op.RUNNING, op.CONVERGED, op.STALLED)
+    assert int(status(state)) in (RUNNING, CONVERGED, STALLED)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -113,7 +119,7 @@ def test_ssbroyden_ends_on_a_quadratic_in_n_exact_steps(seed):
 def test_undamped_levenberg_marquardt_solves_linear_least_squares_at_once(mode, rows):
     rng = np.random.default_rng(0)
     A, b = jnp.asarray(rng.normal(size=(rows, 5))), jnp.asarray(rng.normal(size=rows))
-    optimiser = op.levenberg_marquardt(damping=1e-13, mode=mode)
+    optimiser = levenberg_marquardt(damping=1e-13, mode=mode)
     x, _, _ = run(optimiser, lambda x: A @ x - b, jnp.zeros(5), 1)
     assert jnp.allclose(x, jnp.linalg.lstsq(A, b)[0], atol=1e-7)
 
@@ -164,19 +170,19 @@ def test_update_is_skipped_without_positive_curvature_or_when_not_finite():
     Z, e = jnp.linalg.cholesky(spd(rng, 5)), jnp.asarray(rng.normal(size=5))
     s = Z @ e
     for y in (-s, 0 * s, s * jnp.nan):
-        assert jnp.array_equal(op.ssbroyden_update(Z, e, y), Z)
+        assert jnp.array_equal(ssbroyden_update(Z, e, y), Z)
 
 
 def test_state_of_ssbroyden_is_consistent():
     """After any number of steps the stored products are Zᵀg and ZZᵀg; the lazy update equals the pure function."""
-    optimiser, loss = op.ssbroyden(), squared(rosenbrock)
+    optimiser, loss = ssbroyden(), squared(rosenbrock)
     step = jax.jit(lambda g, state, x: optimiser.update(g, state, x, value=loss(x), **offered(loss)))
     gradient = jax.jit(jax.grad(loss))
     x = jnp.linspace(-1.0, 1.5, 6)
     state = optimiser.init(x)
     for _ in range(20):
         before, (updates, state) = state, step(gradient(x), state, x)
-        expected = op.ssbroyden_update(before.Z, -before.step * before.inner, gradient(x) - before.gradient)
+        expected = ssbroyden_update(before.Z, -before.step * before.inner, gradient(x) - before.gradient)
         assert jnp.allclose(state.Z, expected, rtol=1e-6, atol=1e-9)
         assert jnp.allclose(state.gradient @ state.Z, state.inner, rtol=1e-8, atol=1e-12)
         assert jnp.allclose(state.Z @ state.inner, state.product, rtol=1e-8, atol=1e-12)
@@ -185,7 +191,7 @@ def test_state_of_ssbroyden_is_consistent():
 
 def one_step(loss, start, sign=1, **known):
     """The update and the state of SSBroyden after a step from a state of which some things are known."""
-    optimiser = op.ssbroyden()
+    optimiser = ssbroyden()
     state = optimiser.init(start)._replace(**known)
     value, grad = jax.value_and_grad(loss)(start)
     step = jax.jit(lambda state: optimiser.update(sign * grad, state, start, value=value, **offered(loss)))
@@ -196,7 +202,7 @@ def test_curvatures_may_span_more_digits_than_a_number_has():
     """Squares of residuals that grow by 1 to 1e-10 have curvatures from 1 to 1e-20; every one of them is learned."""
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(20, 20)))[0]
     A = jnp.asarray(np.logspace(0, -10, 20)[:, None] * turn)
-    x, *_ = run(op.ssbroyden(tolerance=0.0), lambda x: A @ (x - 1), jnp.zeros(20), 500)
+    x, *_ = run(ssbroyden(tolerance=0.0), lambda x: A @ (x - 1), jnp.zeros(20), 500)
     assert jnp.abs(x - 1).max() < 1e-4  # of the flattest direction too
 
 
@@ -205,7 +211,7 @@ def test_a_matrix_that_is_not_finite_restarts_from_steepest_descent():
     updates, state = one_step(loss, start, Z=jnp.full((2, 2), jnp.nan))
     assert loss(start + updates) < loss(start)
     assert jnp.allclose(state.Z @ state.Z.T, 1e-3 * jnp.eye(2))
-    assert int(op.status(state)) == op.RUNNING
+    assert int(status(state)) == RUNNING
 
 
 def test_a_failed_search_restarts_from_steepest_descent():
@@ -223,7 +229,7 @@ def test_dense_and_woodbury_give_the_same_step(shape):
     rng = np.random.default_rng(1)
     J, r = jnp.asarray(rng.normal(size=shape)), jnp.asarray(rng.normal(size=shape[0]))
     for mu in (1e-4, 1e-1, 10.0):
-        dense, woodbury = (op.damped_solver(J, r, mode)(mu) for mode in ("dense", "woodbury"))
+        dense, woodbury = (damped_solver(J, r, mode)(mu) for mode in ("dense", "woodbury"))
         assert jnp.allclose(dense, woodbury, rtol=1e-8, atol=1e-8)
         assert jnp.allclose(J.T @ (J @ dense) + mu * dense, -J.T @ r, atol=1e-8)
 
@@ -246,7 +252,7 @@ def after_a_redraw(optimiser):
 
 
 def test_fresh_leaves_the_inverse_hessian_unchanged():
-    _, grad, state, step = after_a_redraw(op.ssbroyden())
+    _, grad, state, step = after_a_redraw(ssbroyden())
     updates, after = step(state, True)
     assert jnp.array_equal(after.Z, state.Z)
     assert after.step > 0 and jnp.allclose(updates, -after.step * state.Z @ (state.Z.T @ grad))
@@ -254,7 +260,7 @@ def test_fresh_leaves_the_inverse_hessian_unchanged():
 
 
 def test_fresh_drops_the_memory_of_lbfgs():
-    optimiser = op.lbfgs(5)
+    optimiser = lbfgs(5)
     x, _, state, step = after_a_redraw(optimiser)
     after, new = step(state, True), step(optimiser.init(x), False)
     assert all(jnp.array_equal(a, b) for a, b in zip(jax.tree.leaves(after), jax.tree.leaves(new)))
@@ -263,7 +269,7 @@ def test_fresh_drops_the_memory_of_lbfgs():
 
 @pytest.mark.parametrize("steps", [3, 12])  # fewer and more than the memory holds
 def test_lbfgs_is_bfgs_from_a_multiple_of_the_identity_over_the_pairs_it_remembers(steps):
-    optimiser, x = op.lbfgs(5), jnp.linspace(-1.0, 1.5, 6)
+    optimiser, x = lbfgs(5), jnp.linspace(-1.0, 1.5, 6)
     loss = lambda p: jnp.sum(rosenbrock(p) ** 2)  # noqa: E731
     state, pairs = optimiser.init(x), []
     step = jax.jit(lambda x, state: optimiser.update(jax.grad(loss)(x), state, x, value=loss(x), **offered(loss)))
@@ -277,7 +283,7 @@ def test_lbfgs_is_bfgs_from_a_multiple_of_the_identity_over_the_pairs_it_remembe
     for s, y in pairs:
         H = update(H, s, y, theta=0.0, tau=1.0)
     g = jnp.linspace(-1.0, 2.0, 6)
-    assert jnp.allclose(op._inverse_hessian(state, g), H @ g, rtol=1e-9, atol=1e-12 * jnp.abs(H @ g).max())
+    assert jnp.allclose(_inverse_hessian(state, g), H @ g, rtol=1e-9, atol=1e-12 * jnp.abs(H @ g).max())
 
 
 @pytest.mark.parametrize("name", ["ssbroyden", "lbfgs"])
@@ -287,7 +293,7 @@ def test_a_line_search_knows_the_loss_and_gradient_at_the_end_of_its_step(name, 
     start = {"a": jnp.array([-1.2, 1.0]), "b": jnp.ones(2) / 3}
     x, state, _ = run(SECOND_ORDER[name](), residual, start, steps)
     value, gradient = jax.value_and_grad(squared(residual))(x)
-    known = op.ahead(state)
+    known = ahead(state)
     assert jnp.allclose(known.value, value, rtol=1e-12, atol=1e-30)
     assert all(jnp.allclose(known.gradient[k], gradient[k], rtol=1e-9, atol=1e-12) for k in "ab")
 
@@ -295,12 +301,12 @@ def test_a_line_search_knows_the_loss_and_gradient_at_the_end_of_its_step(name, 
 @pytest.mark.parametrize(("first", "length"), [(1.0, 0.3), (0.5, 0.5), (0.2, 0.2)])  # too long by far; long; short
 def test_a_search_finds_where_a_parabola_is_lowest_whatever_it_tries_first(first, length):
     along = lambda s: ((s - 0.3) ** 2 + 1.0, s)  # noqa: E731
-    found, there, lowest = op._backtrack(along, op.Ahead(jnp.asarray(1.09), jnp.asarray(0.0)), jnp.asarray(-0.6), first)
+    found, there, lowest = backtrack(along, Ahead(jnp.asarray(1.09), jnp.asarray(0.0)), jnp.asarray(-0.6), first)
     assert jnp.allclose(jnp.stack([found, there.gradient, lowest]), jnp.array([length, length, 0.3]), rtol=1e-12)
 
 
 def test_the_first_length_of_ssbroyden_follows_the_lowest_ones_and_new_points_start_again():
-    _, _, state, step = after_a_redraw(op.ssbroyden())
+    _, _, state, step = after_a_redraw(ssbroyden())
     short = state._replace(reach=jnp.asarray(0.25))
     assert step(short, False)[1].step <= 0.25 < step(short, True)[1].step
     for fresh, reach in ((False, 0.25), (True, 1.0)):
@@ -308,8 +314,8 @@ def test_the_first_length_of_ssbroyden_follows_the_lowest_ones_and_new_points_st
 
 
 def test_optimisers_without_a_line_search_know_nothing_ahead():
-    assert op.ahead(op.adam().init(jnp.ones(2))) is None
-    assert op.ahead(op.levenberg_marquardt().init(jnp.ones(2))) is None
+    assert ahead(adam().init(jnp.ones(2))) is None
+    assert ahead(levenberg_marquardt().init(jnp.ones(2))) is None
 
 
 @pytest.mark.parametrize("name", ["ssbroyden", "lbfgs", "lm-dense"])
@@ -342,26 +348,26 @@ def test_status_codes_are_reached(name):
         for _ in range(steps):
             updates, state = step(state, slope, False, factor)
             assert not jnp.any(updates)
-            found.append(int(op.status(state)))
+            found.append(int(status(state)))
         return found, state
 
     found, state = codes(4, 1.0)
-    assert found == [op.RUNNING, op.RUNNING, op.STALLED, op.STALLED]
-    assert int(op.status(step(state, 1.0, True, 1.0)[1])) == op.RUNNING
+    assert found == [RUNNING, RUNNING, STALLED, STALLED]
+    assert int(status(step(state, 1.0, True, 1.0)[1])) == RUNNING
     assert codes(4, NAN, NAN)[0] == found
-    assert codes(1, 0.0)[0] == [op.CONVERGED]
+    assert codes(1, 0.0)[0] == [CONVERGED]
 
 
 def test_status_is_found_in_a_chain_and_described():
-    chain = optax.chain(optax.identity(), op.ssbroyden())
+    chain = optax.chain(optax.identity(), ssbroyden())
     state = chain.init(jnp.ones(2))
-    assert op.status(state).dtype == jnp.int32 and int(op.status(state)) == op.RUNNING
-    assert int(op.status((state[0], state[1]._replace(status=jnp.asarray(2, jnp.int32))))) == op.STALLED
-    assert int(op.status(op.adam().init(jnp.ones(2)))) == op.RUNNING
-    assert "steepest descent" in op.describe_status(op.STALLED)
-    assert len({op.describe_status(code) for code in range(3)}) == 3
+    assert status(state).dtype == jnp.int32 and int(status(state)) == RUNNING
+    assert int(status((state[0], state[1]._replace(status=jnp.asarray(2, jnp.int32))))) == STALLED
+    assert int(status(adam().init(jnp.ones(2)))) == RUNNING
+    assert "steepest descent" in describe_status(STALLED)
+    assert len({describe_status(code) for code in range(3)}) == 3
     with pytest.raises(ValueError, match="code must be one of"):
-        op.describe_status(7)
+        describe_status(7)
 
 
 # ------------------------------------------------------------------------------------- dtypes and trees
@@ -388,14 +394,14 @@ def test_state_can_be_donated(name):
 @pytest.mark.parametrize(
     "build, message",
     [
-        (lambda: op.levenberg_marquardt(mode="qr"), "mode must be"),
-        (lambda: op.levenberg_marquardt(up=0.5), "down and up"),
-        (lambda: op.adam(lambda i: 1e-3), "plateau=False"),
-        (lambda: op.adam(factor=1.0), "factor"),
-        (lambda: op.adam(every=0), "every"),
-        (lambda: op.ssbroyden(initial_scale=-1.0), "initial_scale must be positive"),
-        (lambda: op.ssbroyden(reset_scale=0.0), "reset_scale must be positive"),
-        (lambda: op.levenberg_marquardt(damping=0.0), "damping must be positive"),
+        (lambda: levenberg_marquardt(mode="qr"), "mode must be"),
+        (lambda: levenberg_marquardt(up=0.5), "down and up"),
+        (lambda: adam(lambda i: 1e-3), "plateau=False"),
+        (lambda: adam(factor=1.0), "factor"),
+        (lambda: adam(every=0), "every"),
+        (lambda: ssbroyden(initial_scale=-1.0), "initial_scale must be positive"),
+        (lambda: ssbroyden(reset_scale=0.0), "reset_scale must be positive"),
+        (lambda: levenberg_marquardt(damping=0.0), "damping must be positive"),
     ],
 )
 def test_errors_name_the_argument(build, message):
@@ -476,7 +482,7 @@ def test_adam_with_plateau_matches_pytorch(case):
         scheduler.step(loss)
     """
     arguments, runs, last = TORCH[case]
-    rates, weights = adam_on_script(op.adam(1e-2, **arguments), LOSSES)
+    rates, weights = adam_on_script(adam(1e-2, **arguments), LOSSES)
     np.testing.assert_allclose(rates, np.repeat(*zip(*runs)), rtol=1e-14)
     np.testing.assert_array_equal(rates, plateau_rule(LOSSES, **arguments))
     assert abs(weights[-1] - last) < 1e-14
@@ -484,7 +490,7 @@ def test_adam_with_plateau_matches_pytorch(case):
 
 def test_plateau_looks_at_the_loss_once_per_epoch():
     arguments = dict(patience=1, factor=0.5)
-    rates, _ = adam_on_script(op.adam(1e-2, every=3, **arguments), LOSSES)
+    rates, _ = adam_on_script(adam(1e-2, every=3, **arguments), LOSSES)
     expected = np.repeat(plateau_rule([*LOSSES[2::3], 1.0], **arguments), 3)
     np.testing.assert_array_equal(rates, expected[: len(LOSSES)])
 
@@ -492,6 +498,6 @@ def test_plateau_looks_at_the_loss_once_per_epoch():
 @pytest.mark.parametrize("rate", [1e-3, optax.cosine_decay_schedule(1e-2, 10)])
 def test_adam_without_plateau_is_optax_adam(rate):
     params = {"w": jnp.ones((4, 3)), "b": jnp.zeros(4)}
-    ours, _, _ = run(op.adam(rate, plateau=False), network, params, 10)
+    ours, _, _ = run(adam(rate, plateau=False), network, params, 10)
     theirs, _, _ = run(optax.with_extra_args_support(optax.adam(rate)), network, params, 10)
     assert all(jnp.allclose(a, b, atol=1e-15) for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs)))

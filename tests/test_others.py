@@ -13,7 +13,7 @@ import pytest
 
 from hardpde.problem.problem import without_gradients
 from hardpde.problems.heat_ball import heat_ball as stock_heat_ball
-from hardpde.solving.solve import make_settings
+from hardpde.solving.settings import make_settings
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))

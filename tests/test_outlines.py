@@ -7,10 +7,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import hardpde as hp
 from hardpde.evaluation.certificate import certify, profiles
-from hardpde.evaluation.evaluate import draw_domain
-from hardpde.evaluation.figures import plots
-from hardpde.evaluation.figures.outlines import chains, collars, runs
-from hardpde.solving.solve import make_formulation, make_settings
+from hardpde.evaluation.figures.boundaries import chains, collars, runs
+from hardpde.evaluation.figures.domain import domain_plot
+from hardpde.evaluation.figures.pictures import draw_domain
+from hardpde.solving.settings import make_formulation, make_settings
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 CENTRE, RADIUS = np.array([1.2, 0.5]), 0.2
@@ -118,11 +118,11 @@ def test_solids_show_the_walls_behind_and_many_dimensions_have_words():
     rng = np.random.default_rng(0)
     n = rng.standard_normal((500, 3))
     n /= np.linalg.norm(n, axis=1, keepdims=True)
-    figure = plots.domain_plot({"ball": n}, {"ball": n}, {"ball": 0.1}, "a ball")
+    figure = domain_plot({"ball": n}, {"ball": n}, {"ball": 0.1}, "a ball")
     shown = next(c for c in figure.axes[0].collections if hasattr(c, "_offsets3d") and len(c._offsets3d[0]))
     points = np.stack(shown._offsets3d, 1)
     assert 200 < len(points) < 320 and points[:, 2].mean() < -0.1  # seen from above: the lower half stays
-    words = plots.domain_plot({"sphere": np.eye(10)}, None, {"sphere": 0.9}, "ten", {"sphere": "sphere: neumann u"})
+    words = domain_plot({"sphere": np.eye(10)}, None, {"sphere": 0.9}, "ten", {"sphere": "sphere: neumann u"})
     said = words.axes[0].get_title(loc="left") + " ".join(text.get_text() for text in words.axes[0].texts)
     assert "10 dimensions" in said and "sphere: neumann u, collar 0.9" in said
 

@@ -24,7 +24,7 @@ from hardpde import (
     solve,
 )
 from hardpde.evaluation.certificate import certify, random_models, violation
-from hardpde.formulation.formulation import split
+from hardpde.formulation.batch import split
 from hardpde.methods import exact, hc
 from hardpde.problems.schroedinger import END, HALF, schroedinger, spectral
 
@@ -230,7 +230,7 @@ def test_the_spectral_solution_solves_the_equation():
 
 
 def test_the_reference_is_periodic_and_fits_the_problem(monkeypatch):
-    from hardpde.evaluation.evaluate import make_reference
+    from hardpde.evaluation.errors import make_reference
 
     monkeypatch.setattr(spectral, "__defaults__", (10, 512, 100))
     reference = make_reference(schroedinger(extra=True))

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardpde.cli.commands import main
+from hardpde.cli.parser import main
 
 websocket = pytest.importorskip("websocket", reason="websocket-client is not installed; pip install 'hardpde[dev]'")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)

@@ -9,7 +9,8 @@ import pytest
 
 from hardpde import Interval, Problem, div, dt, initial, robin
 from hardpde.cli import commands as cli
-from hardpde.solving.solve import make_settings, solve
+from hardpde.solving.settings import make_settings
+from hardpde.solving.solve import solve
 from hardpde.studies.reproduction import comparisons, extra_fields, side_by_side
 from hardpde.studies.reproduction.base import Work
 from hardpde.studies.reproduction.comparisons import BALL, NAMES, PACK, TABLES, table_outcome, trainings

@@ -11,7 +11,9 @@ from hardpde import Ball, Box, Interval, Problem, dirichlet, div, dt, initial, l
 from hardpde.ansatz.base import jets
 from hardpde.evaluation.certificate import certify, random_models, violation
 from hardpde.methods import exact, hc
-from hardpde.networks.mlp import MLP, _points_first, _points_last, mlp, randomise
+from hardpde.networks.cpu import points_last
+from hardpde.networks.gpu import points_first
+from hardpde.networks.mlp import MLP, mlp, randomise
 from hardpde.problem.fields import Derivative
 from hardpde.problems.poisson import poisson
 
@@ -61,8 +63,8 @@ def test_laplacians_of_networks(stack):
     @jax.jit
     def computed(layers, x):
         jet = jax.vmap(lambda x: jets(inputs, x, True, 2), out_axes=-1)(x)
-        first = jnp.moveaxis(_points_first(layers, jnp.moveaxis(jet, 0, -1), 2), -1, -3)
-        return MLP(*map(list, zip(*layers))).jet(jet, 2), _points_last(layers, jet, 2), first
+        first = jnp.moveaxis(points_first(layers, jnp.moveaxis(jet, 0, -1), 2), -1, -3)
+        return MLP(*map(list, zip(*layers))).jet(jet, 2), points_last(layers, jet, 2), first
 
     @jax.jit
     @partial(jax.vmap, in_axes=(None, 0))
@@ -108,7 +110,7 @@ def _values(formulation, x):
     problem = formulation.problem
     if formulation.at.__module__.endswith("hc"):
         return formulation.at(x[None], False)
-    from hardpde.ansatz.base import Exact
+    from hardpde.ansatz.exact import Exact
     from hardpde.ansatz.inputs import standard_inputs
     from hardpde.methods.exact import _assemble
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hardpde as hp
-from hardpde.cli.commands import main
+from hardpde.cli.parser import main
 from hardpde.runs.folder import prepare
 from hardpde.support.tensorboard import event_writer, has_events
 

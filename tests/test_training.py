@@ -100,7 +100,7 @@ def test_other_numbers_of_steps_leave_alone_when_points_are_redrawn(steps):
 def test_a_problem_of_ones_own_may_have_the_name_of_a_built_in_one(problem):
     """Its settings are the defaults; those made for the built-in problem are not for it."""
     from hardpde.problems import PROBLEMS
-    from hardpde.solving.solve import make_settings
+    from hardpde.solving.settings import make_settings
 
     own = replace(problem, name="poisson")
     assert make_settings(own, "exact", "quick", 0)["method"] == make_settings(problem, "exact", "quick", 0)["method"]

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from hardpde.ansatz.base import jets
-from hardpde.networks.mlp import MLP, Windowed, count, mlp, multiply, randomise, windowed
+from hardpde.networks.jets import multiply
+from hardpde.networks.mlp import MLP, count, mlp, randomise
+from hardpde.networks.windowed import Windowed, windowed
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

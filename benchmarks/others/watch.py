@@ -50,7 +50,8 @@ def hardpde(user: Any, watch: Any, settings: dict[str, Any] | None = None) -> Tr
     import jax
 
     from hardpde.networks.mlp import count
-    from hardpde.solving.solve import make_formulation, make_settings, run
+    from hardpde.solving.settings import make_formulation, make_settings
+    from hardpde.solving.solve import run
 
     settings = settings or make_settings(user.problem, "exact", "quick", 0, devices=None)
     formulation = make_formulation(user.problem, settings)

@@ -1,5 +1,5 @@
 """The command `hardpde`."""
 
-from hardpde.cli.commands import command, main
+from hardpde.cli.parser import command, main
 
 __all__ = ["command", "main"]

@@ -1,5 +1,5 @@
 """`python -m hardpde.cli.commands`."""
 
-from hardpde.cli.commands import command
+from hardpde.cli.parser import command
 
 command()

@@ -2,28 +2,20 @@
 
 import argparse
 import json
-import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
 
 from hardpde.evaluation.certificate import certify, random_models, violation
-from hardpde.evaluation.evaluate import (
-    draw_domain,
-    export,
-    finish,
-    finite,
-    make_reference,
-    measure_baselines,
-    show,
-)
+from hardpde.evaluation.errors import make_reference, measure_baselines
+from hardpde.evaluation.export import export
+from hardpde.evaluation.figures.pictures import draw_domain
 from hardpde.evaluation.report.comparison import endings, in_short, markdown, write_comparison
-from hardpde.formulation.sharded import first_process, in_first_process, join_processes
 from hardpde.methods import METHODS
 from hardpde.problems import PROBLEMS
 from hardpde.problems.fem import REFERENCES, compute_reference
-from hardpde.problems.presets import PRESETS, SCHEDULES, make_stages
+from hardpde.problems.presets import make_stages
+from hardpde.runs.finish import finish, show
 from hardpde.runs.folder import (
     CHECKPOINT,
     begun,
@@ -39,51 +31,22 @@ from hardpde.runs.folder import (
     settle,
     write_run,
 )
-from hardpde.solving.solve import Solution, check_options, make_formulation, make_settings, run
+from hardpde.solving.settings import check_options, make_formulation, make_settings
+from hardpde.solving.solution import Solution
+from hardpde.solving.solve import run
 from hardpde.studies.bench import bench, table
 from hardpde.studies.compare import compare, plan
 from hardpde.studies.reproduction.base import Work
+from hardpde.support.files import finite
+from hardpde.support.hardware import first_process, in_first_process, join_processes
 from hardpde.support.progress import Progress
 from hardpde.support.provenance import device, provenance
 from hardpde.support.tensorboard import FOLDER as TENSORBOARD
 from hardpde.support.tensorboard import check_tensorboard, has_events
 from hardpde.training import Training
 
-STOPPED = 130
 
-
-def main(words: list[str] | None = None) -> int:
-    """Run a command; 0 if it did what was asked, 2 with one sentence for a mistake in what was asked."""
-    arguments = _parser().parse_args(words)
-    try:
-        result = arguments.run(arguments)
-    except ValueError as error:
-        return _fail(str(error))
-    except OSError as error:
-        return _fail(_refused(error))
-    except KeyboardInterrupt:
-        print(f"\nhardpde: stopped{arguments.after_stop}", file=sys.stderr)
-        return STOPPED
-    if arguments.json and first_process():
-        print(json.dumps(finite(result)))
-    return 0
-
-
-def command() -> NoReturn:
-    """The command hardpde. Once stopped it ends at once: what other threads compile would hold it up for seconds."""
-    status = main()
-    if status == STOPPED:
-        sys.stdout.flush()
-        os._exit(status)
-    sys.exit(status)
-
-
-def _fail(sentence: str) -> int:
-    print(f"hardpde: {' '.join(sentence.split())}", file=sys.stderr)
-    return 2
-
-
-def _refused(error: OSError) -> str:
+def refused(error: OSError) -> str:
     """What the system refused, and of which file."""
     return f"{error.strerror or error}: '{error.filename}'" if error.filename else str(error)
 
@@ -185,7 +148,7 @@ def _kept(error: OSError, folder: Path) -> ValueError:
             after = "; the earlier run is back in its place"
         elif (folder / "run.json").exists():
             after = f"; `hardpde resume {folder}` starts it again"
-    return ValueError(_refused(error) + after)
+    return ValueError(refused(error) + after)
 
 
 def _train(arguments, problem, settings, source, about, folder: Path, formulation=None) -> dict:
@@ -434,166 +397,3 @@ def _reference(arguments: argparse.Namespace) -> dict:
     _say(arguments, f"{len(reference.x)} nodes written to {path}; {reference.about}")
     return {"problem": problem.name, "file": str(path), "nodes": len(reference.x), "about": reference.about,
             "mean": means}
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=VALUE")
-    try:
-        return name, json.loads(value)
-    except json.JSONDecodeError:
-        return name, value
-
-
-def _stages(text: str) -> Any:
-    try:
-        stages = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise argparse.ArgumentTypeError(f"the stages are not JSON ({error})") from None
-    if stages is None:
-        raise argparse.ArgumentTypeError("the stages are null; leave --stages out for those of the preset")
-    return stages
-
-
-def _steps(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a list of whole numbers like 500,2000") from None
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not value > 0:
-        raise argparse.ArgumentTypeError(f"{text} is not positive")
-    return value
-
-
-class _Parser(argparse.ArgumentParser):
-    """Answers a mistake like every other: one sentence."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"hardpde: {message}; see `{self.prog} --help`\n")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="hardpde", description="Solve PDEs with neural networks whose conditions hold by construction.")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-
-    def command(name: str, function, text: str) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=text, description=text)
-        sub.add_argument("--json", action="store_true", help="print one JSON object as the last line of stdout")
-        sub.set_defaults(run=function, after_stop="")
-        return sub
-
-    def training(sub: argparse.ArgumentParser) -> None:
-        sub.add_argument("--checkpoint-every", type=_positive, default=60.0, metavar="SECONDS",
-                         help="how often to write a checkpoint (default 60)")
-        sub.add_argument("--coordinator", metavar="HOST:PORT", help="where several processes meet: the address of the "
-                         "first; each is started with the same command and its own --process")
-        sub.add_argument("--processes", type=int, metavar="N", help="how many there are")
-        sub.add_argument("--process", type=int, metavar="I", help="which one this is, from 0; 0 writes the run")
-        sub.add_argument("--tensorboard", action="store_true",
-                         help="write the curves for TensorBoard into RUN/tensorboard; a resumed run goes on with them")
-        sub.set_defaults(after_stop="; `hardpde resume RUN` goes on from the last checkpoint")
-
-    def option(sub: argparse.ArgumentParser, form: str, text: str) -> None:
-        sub.add_argument("--set", type=_setting, action="append", default=[], metavar=form, help=text)
-
-    def settings(sub: argparse.ArgumentParser, form: str, text: str, steps: str = "") -> None:
-        sub.add_argument("--preset", choices=PRESETS, default="quick", help="(default quick)")
-        sub.add_argument("--schedule", choices=SCHEDULES, default="fair",
-                         help="Adam's rate: fair, or as-published, constant for the paper's baselines (default fair)")
-        sub.add_argument("--steps", type=_steps, metavar="N,N",
-                         help=f"steps of each stage of the preset; 0 leaves one out{steps}")
-        option(sub, form, text)
-
-    def problem(sub: argparse.ArgumentParser, default: str | None = None) -> None:
-        sub.add_argument("problem", metavar="PROBLEM", nargs="?" if default else None, default=default,
-                         help="a built-in name (see `hardpde list`) or a .py file that defines `problem`"
-                              + (f" (default {default})" if default else ""))
-        sub.add_argument("--with", dest="given", type=_setting, action="append", default=[], metavar="NAME=VALUE",
-                         help="an option of the problem, e.g. extra=false or dim=3 (may be repeated)")
-        sub.add_argument("--dim", type=int, metavar="D", help="the same as --with dim=D")
-
-    command("list", _list, "problems and methods, one line each")
-
-    sub = command("check", _check, "draw the domain and certify every condition with random networks")
-    problem(sub)
-    sub.add_argument("--method", default="exact", help="which ansatz to certify (default exact)")
-    option(sub, "NAME=VALUE", "an option of the method, e.g. gradients=fields (may be repeated)")
-    sub.add_argument("--seed", type=int, default=0, help="of the random networks (default 0)")
-    sub.add_argument("--picture", metavar="FILE", help="where to draw the domain (default PROBLEM-domain.png)")
-
-    sub = command("solve", _solve, "solve a problem and write a run folder")
-    problem(sub)
-    sub.add_argument("--method", default="exact", help="(default exact)")
-    settings(sub, "NAME=VALUE", "an option of the method, e.g. width=64 or beta_s=10 (may be repeated)")
-    sub.add_argument("--seed", type=int, default=0, help="(default 0)")
-    sub.add_argument("--out", metavar="DIR", help="run folder (default runs/PROBLEM-METHOD-PRESET-SEED)")
-    sub.add_argument("--force", action="store_true", help="replace an earlier run in that folder")
-    sub.add_argument("--devices", type=int, metavar="N",
-                     help="how many devices share the points (default: one GPU, the cores of a CPU, or all devices "
-                          "of several processes)")
-    sub.add_argument("--stages", type=_stages, metavar="JSON", help="stages in place of the preset's, e.g. "
-                     """'[{"optimiser": "adam", "steps": 500}, {"optimiser": "levenberg_marquardt", "steps": 100}]'""")
-    training(sub)
-
-    sub = command("compare", _compare, "train several methods with several seeds, side by side")
-    problem(sub)
-    sub.add_argument("--methods", type=_names, default=["exact", "hc", "pinn"], metavar="A,B",
-                     help="methods to compare, or all (default exact,hc,pinn; see `hardpde list`)")
-    sub.add_argument("--seeds", type=int, default=5, metavar="N", help="how many, trained at once (default 5)")
-    settings(sub, "METHOD.NAME=VALUE", "an option of one method, or NAME=VALUE of all that know it (may be repeated)",
-             "; a method with fewer stages takes the first numbers")
-    sub.add_argument("--out", metavar="DIR", help="folder (default runs/compare-PROBLEM-PRESET)")
-    earlier = sub.add_mutually_exclusive_group()
-    earlier.add_argument("--force", action="store_true", help="replace an earlier comparison in that folder")
-    earlier.add_argument("--resume", action="store_true", help="go on with it: methods that are done are kept")
-    sub.set_defaults(after_stop="; the same command with --resume goes on, and keeps the methods that are done")
-
-    sub = command("reproduce", _reproduce, "the tables and figures of the paper, its values beside ours")
-    sub.add_argument("experiments", nargs="+", metavar="NAME", help="table1 … table10, fig4 … fig7, theory, or all")
-    sub.add_argument("--quick", action="store_true",
-                     help="about a minute each on two cores: shows that it works; the figures mean nothing")
-    sub.add_argument("--jobs", type=int, default=1, metavar="N",
-                     help="so many trainings at a time, each in a process of its own (default 1)")
-    sub.add_argument("--out", metavar="DIR", help="folder (default reproduction, or reproduction-quick)")
-    sub.set_defaults(after_stop="; the same command goes on, and keeps the trainings that are done")
-
-    sub = command("bench", _bench, "time a training step against what this machine could do")
-    problem(sub, "battery-pack")
-    sub.add_argument("--method", default="hc", help="(default hc)")
-    sub.add_argument("--preset", choices=PRESETS, default="paper", help="(default paper)")
-    sub.add_argument("--points", type=int, metavar="N", help="points of a step, in place of the preset's")
-    sub.add_argument("--solve", action="store_true", help="time a whole solve too; without, it is estimated")
-    sub.add_argument("--out", metavar="FILE", help="write the figures as JSON")
-
-    sub = command("reference", _reference, "compute a problem's reference solution")
-    problem(sub)
-    sub.add_argument("--level", type=int, default=2, help="of refinement of the finite elements (default 2)")
-    sub.add_argument("--out", metavar="FILE", help="(default PROBLEM-reference.npz)")
-    sub.add_argument("--force", action="store_true", help="replace the file")
-
-    sub = command("resume", _resume, "go on with a run that was interrupted")
-    sub.add_argument("folder", metavar="RUN", help="run folder")
-    training(sub)
-
-    sub = command("report", _report, "write the report of a finished run again")
-    sub.add_argument("folder", metavar="RUN", help="run folder")
-
-    sub = command("export", _export, "write VTU files of a finished run for ParaView")
-    sub.add_argument("folder", metavar="RUN", help="run folder")
-    sub.add_argument("--vtu", action="store_true", help="the format; VTU is the only one")
-    sub.add_argument("--out", metavar="FILE", help="(default solution.vtu or solution.pvd in the run folder)")
-    return parser
-
-
-if __name__ == "__main__":
-    command()

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hardpde.evaluation.figures.outlines import runs
+from hardpde.evaluation.figures.boundaries import runs
 from hardpde.formulation.points import EARLIEST, paired
 from hardpde.geometry import touching_points
 from hardpde.geometry.algorithms.stacking import concrete

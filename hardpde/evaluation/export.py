@@ -13,6 +13,8 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hardpde.evaluation.nodes import Seen, look, nodes
+from hardpde.problem.reference import Reference
 from hardpde.support.files import replacing
 
 VTK_CELLS = {1: 1, 2: 3, 3: 5, 4: 10}  # nodes of a simplex -> vertex, line, triangle, tetrahedron
@@ -106,3 +108,25 @@ def _padded(array: np.ndarray) -> np.ndarray:
 def _write(path: str | Path, text: str) -> None:
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def export(solution, stem: Path, reference: Reference | None, seen: Seen | None = None) -> Path:
+    """VTU files of all fields (and the reference's), with a collection over time; returns the file to open."""
+    if (dim := solution.problem.schema.dim) > 3:
+        raise ValueError(f"VTU files hold at most three dimensions; the problem has {dim}")
+    grid, predicted = seen or look(solution, nodes(solution.problem, reference))
+    data = {name: _flat(values, grid.times is not None) for name, values in predicted.items()}
+    data |= {f"{name}_reference": _flat(np.asarray(values, float), grid.times is not None)
+             for name, values in grid.values.items()}
+    if grid.times is None:
+        path = stem.with_name(stem.name + ".vtu")
+        write_vtu(path, grid.x, grid.cells, data)
+        return path
+    return write_series(stem, grid.x, grid.times, grid.cells,
+                        [{name: values[k] for name, values in data.items()} for k in range(len(grid.times))])
+
+
+def _flat(values: np.ndarray, timed: bool) -> np.ndarray:
+    """Components of a field in one axis."""
+    lead = 2 if timed else 1
+    return values if values.ndim == lead else values.reshape(*values.shape[:lead], -1)

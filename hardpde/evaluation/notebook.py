@@ -76,10 +76,10 @@ def _errors(solution: Any) -> dict[str, dict]:
 def _picture(draw: Callable[[Any], Any]) -> str:
     """A figure inside the text; nothing where pictures cannot be drawn."""
     try:
-        from hardpde.evaluation import evaluate
+        from hardpde.evaluation.figures import pictures
 
         buffer = io.BytesIO()
-        draw(evaluate).savefig(buffer, format="png", dpi=75)
+        draw(pictures).savefig(buffer, format="png", dpi=75)
     except Exception:
         return ""
     data = base64.b64encode(buffer.getvalue()).decode()

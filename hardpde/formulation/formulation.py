@@ -11,31 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.ansatz.base import Batch, unlisted
+from hardpde.formulation.batch import Batch, by_term, compiled_split, is_cut, split, unlisted, whole
 from hardpde.formulation.penalties import Penalty
-from hardpde.geometry import Nearby
-from hardpde.networks.tiles import cut, glue
 from hardpde.problem.problem import Problem
 
 Model = Any  # a pytree of arrays
 FEWEST, MOST = 64, 8192  # points that are evaluated at once
 WASTE = 16  # times as many as needed may be, rather than compile again
-
-
 # weights (1 + p,) of the terms of the loss, their gradients by term (equations first), model, batch → new weights
 Balance = Callable[[Array, Model, Model, Batch], Array]
-
-
-@partial(jax.tree_util.register_dataclass, data_fields=["number"], meta_fields=["of"])
-@dataclass(frozen=True)
-class Part:
-    """Which points of a draw are meant: number, number + of, number + 2 of, … (the number may be traced)."""
-
-    number: Any = 0
-    of: int = 1
-
-
-WHOLE = Part()
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +72,7 @@ class Formulation:
 
     def in_parts(self, batch: Batch) -> Batch:
         """The batch cut into its chunks, (chunks, …) on every array: once, and not in every step."""
-        return batch if self.chunks == 1 else _cut(batch, self.chunks)
+        return batch if self.chunks == 1 else compiled_split(batch, self.chunks)
 
     def residual_vector(self, model: Model, batch: Batch) -> Array:
         """Residuals and what is penalised as one vector r with loss = r·r."""
@@ -151,7 +135,7 @@ class Formulation:
                 return jax.value_and_grad(
                     lambda m: (self.penalty_rows(m, penalty, term) ** 2).sum(0).mean())(model)
 
-            found.append(jax.vmap(one)(_by_term(part, penalty)))
+            found.append(jax.vmap(one)(by_term(part, penalty)))
         return jax.tree.map(lambda *parts: jnp.concatenate(parts), *found)
 
     def term_traces(self, model: Model, batch: Batch, sample: int) -> Array:
@@ -173,7 +157,7 @@ class Formulation:
         for penalty, part, _ in self._parts(batch):
             rows = partial(self.penalty_rows, penalty=penalty)
             found.append(jax.vmap(lambda term, rows=rows, n=penalty.each:
-                                  trace(lambda m, p: rows(m, part=p), term, n))(_by_term(part, penalty)))
+                                  trace(lambda m, p: rows(m, part=p), term, n))(by_term(part, penalty)))
         return jnp.concatenate(found)
 
     def rebalance(self, model: Model, batch: Batch) -> tuple[Array, Array, Model]:
@@ -202,7 +186,7 @@ class Formulation:
 
     def _weighted_parts(self, batch: Batch) -> Batch:
         """The parts of a batch, cut already or not, each with the weights of the terms."""
-        parts = batch if _is_cut(batch) else split(batch, self.chunks)
+        parts = batch if is_cut(batch) else split(batch, self.chunks)
         return parts._replace(weights=None if batch.weights is None else jnp.broadcast_to(
             batch.weights, (self.chunks, *batch.weights.shape)))
 
@@ -295,119 +279,3 @@ class Formulation:
             padded = np.concatenate([part, np.repeat(filling, block - len(part), 0)])
             parts.append(np.asarray(function(model, self.at(padded, derivatives)))[: len(part)])
         return np.concatenate(parts)
-
-
-def split(batch: Batch, parts: int) -> Batch:
-    """Cut a batch into parts, (parts, …) on every array; part j takes rows j, j + parts, …
-
-    Points with corrections come first in a batch, so every part gets its share of them.
-    """
-
-    offset, terms, scale, data = jax.tree.map(lambda a: cut(a, parts),
-                                              (batch.offset, batch.terms, batch.scale, batch.data))
-    return Batch(cut(batch.x, parts, 0 - batch.x.ndim), offset, terms, scale,
-                 tuple(split(part, parts) for part in batch.penalised), data)
-
-
-_cut = jax.jit(split, static_argnums=1)
-
-
-def _is_cut(batch: Batch) -> bool:
-    return batch.x.ndim == 3
-
-
-def whole(batch: Batch) -> Batch:
-    """The batch, put together if it was cut."""
-    return join(batch) if _is_cut(batch) else batch
-
-
-def join(batch: Batch) -> Batch:
-    """The batch of which `split` made these parts; they share their weights."""
-    offset, terms, scale, data = jax.tree.map(glue, (batch.offset, batch.terms, batch.scale, batch.data))
-    return Batch(glue(batch.x, 1 - batch.x.ndim), offset, terms, scale, tuple(map(join, batch.penalised)), data,
-                 batch.weights)
-
-
-def rows_of(part: Part, array: Array, axis: int = -1) -> Array:
-    """The rows of one part along an axis, of an array that has those of all parts."""
-    if part.of == 1:
-        return array
-    rows = jnp.moveaxis(array, axis, 0)
-    rows = rows.reshape(rows.shape[0] // part.of, part.of, *rows.shape[1:])
-    return jnp.moveaxis(jax.lax.dynamic_index_in_dim(rows, part.number, 1, keepdims=False), 0, axis)
-
-
-def places_of(part: Part, drawn: tuple[Array, Any]) -> tuple[Array, Any]:
-    """The places (k, n, c) of one part, and what is known there, of those a penalty has drawn."""
-    x, data = drawn
-    return rows_of(part, x, -2), jax.tree.map(partial(rows_of, part), data)
-
-
-def _by_term(part: Batch, penalty: Penalty) -> Batch:
-    """The points of a penalty cut by terms, (terms, …) on every array."""
-    terms = len(penalty.weights)
-
-    def cut(array: Array, axis: int = -1, points: int = penalty.points) -> Array:
-        rows = jnp.moveaxis(array, axis, 0)
-        rows = jnp.moveaxis(rows.reshape(points, terms, -1, *rows.shape[1:]), 1, 0)
-        return jnp.moveaxis(rows.reshape(terms, -1, *rows.shape[3:]), 1, axis)
-
-    offset, inputs, scale = jax.tree.map(cut, (part.offset, part.terms, part.scale))
-    data = jax.tree.map(lambda a: cut(a, points=1), part.data)
-    return Batch(cut(part.x, 0 - part.x.ndim), offset, inputs, scale, (), data)
-
-
-def plain_scale(problem: Problem) -> Callable[[Array], Array]:
-    """All factors of the residuals are 1, (e,)."""
-    schema = problem.schema
-    size = jax.eval_shape(problem.residuals, jnp.zeros(schema.point), jnp.zeros(schema.size),
-                          jnp.zeros((problem.derivatives, schema.size))).shape
-    return lambda x: jnp.ones(size)
-
-
-def residual_scale(problem: Problem) -> Callable[[Array], Array]:
-    """The factors of the residuals at a point, (e,): those stated, or those the geometry suggests.
-
-    Where boundary and initial data meet, a solution has a layer of width √t and its equations grow like 1/ℓ
-    with ℓ² = t + distance² (in units of the time span and the collar). The user's equations are scaled by
-    min(1, ℓ) there, so that no single corner of space-time rules the loss.
-    """
-    schema, layout, stated, ones = problem.schema, problem.layout, problem.hints.scale, plain_scale(problem)
-    if stated is not None:
-        return lambda x: ones(x) * jnp.asarray(stated(x))
-    if not layout.initial or not layout.pieces or problem.time is None:
-        return ones
-    start, end = problem.time
-    nearby, collar = Nearby(layout.pieces, layout.collar, problem.domain.bounds), jnp.asarray(layout.collar)
-    gradients = sum(int(np.prod(schema.shapes[name])) for name, _ in schema.gradients)
-
-    def scale(x: Array) -> Array:
-        numbers, feet = nearby.feet(x)
-        squared = jnp.where(numbers < 0, jnp.inf, ((feet - x[: schema.dim]) ** 2).sum(-1) / collar[numbers] ** 2)
-        length = jnp.sqrt(jnp.minimum((x[schema.dim] - start) / (end - start) + squared.min(), 1.0))
-        factors = ones(x)
-        return factors.at[: factors.size - gradients].set(length)
-
-    return scale
-
-
-def cast(batch: Batch, dtype) -> Batch:
-    """The same with its numbers, not its indices, in another precision."""
-    return jax.tree.map(lambda a: a.astype(dtype) if jnp.issubdtype(a.dtype, jnp.floating) else a, batch)
-
-
-def default_chunks(points: int, chunk: int | None, on_cpu: int, devices: int) -> int:
-    """Into how many parts a batch is cut: of `chunk` points if stated, else of `on_cpu` on a CPU, else one; as many
-    for each device."""
-    if chunk is None:
-        chunk = on_cpu if jax.default_backend() == "cpu" else points
-    if chunk < 1:
-        raise ValueError(f"chunk is {chunk}; it must be at least 1")
-    return max(1, round(points / devices / chunk)) * devices
-
-
-def adaptive_choice(key: Array, score: Array, n: int) -> Array:
-    """n numbers without repetition, chosen with probability ∝ |score|/mean + 1 (RAD, Wu et al. 2023)."""
-    weight = score / jnp.maximum(score.mean(), 1e-300) + 1.0
-    noise = jax.random.gumbel(key, score.shape)
-    return jax.lax.top_k(jnp.log(weight) + noise, n)[1]

@@ -8,8 +8,9 @@ from jax import Array
 from hardpde.geometry import Piece
 from hardpde.geometry.algorithms.sampling import allocate, check_survival, inside, redraw_until
 from hardpde.geometry.algorithms.stacking import place
+from hardpde.problem.hints import Focus
 from hardpde.problem.parameters import append
-from hardpde.problem.problem import Focus, Period, Problem
+from hardpde.problem.problem import Period, Problem
 
 EARLIEST = 1e-6  # of the time span: √t has no derivative at its start
 
@@ -109,3 +110,10 @@ def _near(problem: Problem, key: Array, n: int) -> Array:
     both = jnp.asarray([piece.two_sided for piece in layout.pieces])[ids]
     depth = jnp.where(both & jax.random.bernoulli(side, shape=(n,)), -depth, depth)
     return feet - depth[:, None] * normals
+
+
+def adaptive_choice(key: Array, score: Array, n: int) -> Array:
+    """n numbers without repetition, chosen with probability ∝ |score|/mean + 1 (RAD, Wu et al. 2023)."""
+    weight = score / jnp.maximum(score.mean(), 1e-300) + 1.0
+    noise = jax.random.gumbel(key, score.shape)
+    return jax.lax.top_k(jnp.log(weight) + noise, n)[1]

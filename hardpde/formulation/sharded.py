@@ -12,15 +12,14 @@ from typing import Any
 import jax
 import numpy as np
 from jax import Array
-from jax.experimental import multihost_utils
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from hardpde.ansatz.base import Batch
-from hardpde.formulation.formulation import Formulation, Model, Part, join, split, whole
+from hardpde.formulation.batch import Batch, Part, join, split, whole
+from hardpde.formulation.formulation import Formulation, Model
+from hardpde.support.hardware import check_devices
 
 AXIS = "points"
-ENOUGH = 512  # points of a core
 EACH, ALL = PartitionSpec(AXIS), PartitionSpec()
 
 
@@ -153,56 +152,3 @@ def make_mesh(number: int) -> Mesh:
     """The first devices there are, in a row; of several processes, all devices of all of them."""
     check_devices(number)
     return Mesh(np.array(jax.devices()[:number]), (AXIS,))
-
-
-def check_devices(number: int) -> None:
-    """Refuse a number of devices that cannot be had."""
-    if number == 1 and jax.process_count() == 1:
-        return
-    there, where = len(jax.devices()), jax.default_backend()
-    if number < 1:
-        raise ValueError(f"{number} devices are asked for; it is a positive whole number")
-    if number > there:
-        found = f"there {'are' if there > 1 else 'is'} {there} ({where})"
-        hint = f"; JAX_NUM_CPU_DEVICES={number} in the environment simulates them" if where == "cpu" else ""
-        raise ValueError(f"{number} devices are asked for and {found}{hint}")
-    if number < there and jax.process_count() > 1:
-        raise ValueError(f"several processes share the points between all their {there} devices, not {number}; "
-                         f"leave --devices out")
-
-
-def usual_devices(points: int) -> int:
-    """How many devices share so many points unless it is stated: all of several processes, the cores of a CPU as long
-    as each has points enough, one GPU."""
-    if jax.process_count() > 1:
-        return len(jax.devices())
-    return max(1, min(len(jax.devices()), points // ENOUGH)) if jax.default_backend() == "cpu" else 1
-
-
-def join_processes(coordinator: str, processes: int, process: int) -> None:
-    """Make this process one of several that compute together; before anything is computed."""
-    if ":" not in coordinator:
-        raise ValueError(f"the coordinator is '{coordinator}'; it is HOST:PORT, like localhost:1234")
-    if not 0 <= process < processes:
-        raise ValueError(f"process {process} of {processes} is asked for; they are numbered from 0")
-    jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    jax.distributed.initialize(coordinator, processes, process)
-
-
-def first_process() -> bool:
-    """Whether this is the process that writes files and speaks."""
-    return jax.process_index() == 0
-
-
-def in_first_process(function: Callable[..., None], *arguments: Any) -> None:
-    """Do something in the first process alone; where it refuses, all stop."""
-    refusal: Exception | None = None
-    if first_process():
-        try:
-            function(*arguments)
-        except (ValueError, OSError) as error:
-            refusal = error
-    if jax.process_count() > 1 and multihost_utils.broadcast_one_to_all(np.asarray(refusal is not None)):
-        refusal = refusal or ValueError("the first process stopped, and says why")
-    if refusal is not None:
-        raise refusal

@@ -5,10 +5,7 @@ from hardpde.methods.fbpinn import fbpinn
 from hardpde.methods.hc import hc
 from hardpde.methods.pfnn import pfnn
 from hardpde.methods.pfnn2 import pfnn2
-from hardpde.methods.pinn import pinn
-from hardpde.methods.pinn_la import pinn_la
-from hardpde.methods.pinn_la2 import pinn_la2
-from hardpde.methods.pinn_ntk import pinn_ntk
+from hardpde.methods.pinn import pinn, pinn_la, pinn_la2, pinn_ntk
 from hardpde.methods.xpinn import xpinn
 
 METHODS = {"exact": exact, "hc": hc, "pinn": pinn, "pinn-la": pinn_la, "pinn-la2": pinn_la2, "pinn-ntk": pinn_ntk,

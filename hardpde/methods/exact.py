@@ -10,25 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.ansatz.base import Batch, Exact, Term, combine, jets, laplacian_over
+from hardpde.ansatz.base import Term, combine, jets, laplacian_over
+from hardpde.ansatz.exact import Exact
 from hardpde.ansatz.inputs import standard_inputs
-from hardpde.formulation.formulation import (
-    WHOLE,
-    Formulation,
-    Model,
-    Part,
-    adaptive_choice,
-    cast,
-    default_chunks,
-    places_of,
-    residual_scale,
-    rows_of,
-)
+from hardpde.formulation.batch import WHOLE, Batch, Part, cast, places_of, rows_of
+from hardpde.formulation.formulation import Formulation, Model
 from hardpde.formulation.penalties import Penalty, stated_penalties
-from hardpde.formulation.points import graded, uniform
+from hardpde.formulation.points import adaptive_choice, graded, uniform
+from hardpde.formulation.scales import residual_scale
 from hardpde.networks.mlp import MLP, mlp
 from hardpde.problem.problem import Problem, without_gradients
-from hardpde.support.hardware import briefly, here
+from hardpde.support.hardware import briefly, default_chunks, here
 
 RARE = 0.03  # of the points
 MOST = 16  # collars that may hold one point

@@ -7,7 +7,7 @@ from jax import Array
 
 from hardpde.formulation.formulation import Formulation, Model
 from hardpde.methods.soft import filled, make_grid, soft
-from hardpde.networks.mlp import windowed
+from hardpde.networks.windowed import windowed
 from hardpde.problem.problem import Problem
 
 NARROW = 0.1  # of the width of a block: how fast a window falls off

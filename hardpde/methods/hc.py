@@ -9,25 +9,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.ansatz.base import Batch, Paper, Term, combine, jets, laplacian_over
-from hardpde.formulation.formulation import (
-    WHOLE,
-    Formulation,
-    Part,
-    cast,
-    default_chunks,
-    join,
-    places_of,
-    plain_scale,
-    rows_of,
-    split,
-)
+from hardpde.ansatz.base import Term, combine, jets, laplacian_over
+from hardpde.ansatz.paper import Paper
+from hardpde.formulation.batch import WHOLE, Batch, Part, cast, join, places_of, rows_of, split
+from hardpde.formulation.formulation import Formulation
 from hardpde.formulation.penalties import stated_penalties
 from hardpde.formulation.points import uniform
+from hardpde.formulation.scales import plain_scale
 from hardpde.networks.mlp import MLP, mlp
 from hardpde.networks.tiles import TILE, WORTH, Listed, Plan, plan
 from hardpde.problem.problem import Problem
-from hardpde.support.hardware import briefly
+from hardpde.support.hardware import briefly, default_chunks
 
 SAMPLE = 4096  # points that show how far the parts of sub-networks reach
 

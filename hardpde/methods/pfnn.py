@@ -7,14 +7,15 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from hardpde.ansatz.base import Batch
+from hardpde.formulation.batch import Batch
 from hardpde.formulation.energy import Energy, find_energy
 from hardpde.formulation.formulation import Formulation, Model
 from hardpde.formulation.penalties import Penalty, bodies, share
 from hardpde.formulation.points import on_pieces
 from hardpde.methods.exact import built_in
 from hardpde.networks.mlp import mlp
-from hardpde.problem.problem import Hints, Problem, Unfilled, without_gradients
+from hardpde.problem.hints import Hints
+from hardpde.problem.problem import Problem, Unfilled, without_gradients
 
 
 def pfnn(problem: Problem, *, layers: Sequence[int] = (50, 50, 50, 50), points: int = 8192, boundary: int = 512,

@@ -8,25 +8,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.ansatz.base import Batch, Term, laplacian_over
-from hardpde.formulation.formulation import (
-    WHOLE,
-    Balance,
-    Formulation,
-    Model,
-    Part,
-    cast,
-    default_chunks,
-    places_of,
-    plain_scale,
-    rows_of,
-)
+from hardpde.ansatz.base import Term, laplacian_over
+from hardpde.formulation.batch import WHOLE, Batch, Part, cast, places_of, rows_of
+from hardpde.formulation.formulation import Balance, Formulation, Model
 from hardpde.formulation.penalties import condition_penalties, stated_penalties
 from hardpde.formulation.points import uniform
+from hardpde.formulation.scales import plain_scale
 from hardpde.networks.grid import Grid, default_counts
 from hardpde.networks.mlp import mlp
 from hardpde.problem.fields import Schema
-from hardpde.problem.problem import Hints, Problem, without_gradients
+from hardpde.problem.hints import Hints
+from hardpde.problem.problem import Problem, without_gradients
+from hardpde.support.hardware import default_chunks
 
 ON_CPU = 256  # points of a part of a batch
 

@@ -9,10 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.ansatz.base import Batch, laplacian_over
-from hardpde.formulation.formulation import WHOLE, Formulation, Part, cast, places_of, plain_scale, rows_of
+from hardpde.ansatz.base import laplacian_over
+from hardpde.formulation.batch import WHOLE, Batch, Part, cast, places_of, rows_of
+from hardpde.formulation.formulation import Formulation
 from hardpde.formulation.penalties import Penalty, condition_penalties, share, stated_penalties
 from hardpde.formulation.points import anytime, uniform
+from hardpde.formulation.scales import plain_scale
 from hardpde.methods.soft import coordinates, filled, make_grid, needed
 from hardpde.networks.grid import Grid, face_points, group, live_faces
 from hardpde.networks.mlp import MLP, mlp

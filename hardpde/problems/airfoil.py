@@ -18,7 +18,8 @@ from hardpde.geometry import Box, Shape, distances
 from hardpde.geometry import airfoil as read
 from hardpde.problem.conditions import Condition, dirichlet
 from hardpde.problem.fields import curl, div
-from hardpde.problem.problem import Focus, Hints, Mirror, Problem
+from hardpde.problem.hints import Focus, Hints, Mirror
+from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
 
 BOX = ((-2.0, -2.0), (6.0, 2.0))

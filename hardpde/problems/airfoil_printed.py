@@ -13,7 +13,8 @@ from pathlib import Path
 
 from hardpde.problem.conditions import Condition, dirichlet
 from hardpde.problem.fields import div, grad
-from hardpde.problem.problem import Hints, Problem
+from hardpde.problem.hints import Hints
+from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
 from hardpde.problems.airfoil import VISCOSITY, data, flow_domain, reference
 from hardpde.problems.extension import Surrogate, extend, learned_distance

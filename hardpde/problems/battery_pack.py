@@ -14,8 +14,9 @@ from jax.scipy.special import erfc
 from hardpde.geometry import Ball, Box, Shape, distances
 from hardpde.problem.conditions import evaluate, initial, robin
 from hardpde.problem.fields import div, dt
+from hardpde.problem.hints import Hints
 from hardpde.problem.parameters import parameters
-from hardpde.problem.problem import Hints, Problem
+from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
 
 CELLS: list[tuple[float, float]] = [

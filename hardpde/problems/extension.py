@@ -23,7 +23,7 @@ from hardpde.geometry import Boundary, Box, Shape, distances
 from hardpde.geometry.algorithms.stacking import place, safe_norm
 from hardpde.networks.mlp import mlp
 from hardpde.support.files import replacing
-from hardpde.training.optimisers import adam
+from hardpde.training.adam import adam
 
 Points = Sequence[Sequence[float]]
 Bounds = tuple[tuple[float, ...], tuple[float, ...]]

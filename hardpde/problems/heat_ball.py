@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from hardpde.geometry import Ball
 from hardpde.problem.conditions import initial, neumann
 from hardpde.problem.fields import div, dt
-from hardpde.problem.problem import Hints, Problem
+from hardpde.problem.hints import Hints
+from hardpde.problem.problem import Problem
 
 
 def heat_ball(dim: int = 10) -> Problem:

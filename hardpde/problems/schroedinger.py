@@ -17,7 +17,8 @@ from scipy.fft import fft, fftfreq, ifft
 from hardpde.geometry import Interval
 from hardpde.problem.conditions import initial, periodic
 from hardpde.problem.fields import div, dt, laplacian
-from hardpde.problem.problem import Hints, Problem
+from hardpde.problem.hints import Hints
+from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
 
 HALF, END = 5.0, math.pi / 2

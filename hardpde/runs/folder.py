@@ -11,10 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hardpde.evaluation.evaluate import write_json
 from hardpde.problem.problem import Problem
 from hardpde.problems import PROBLEMS
-from hardpde.support.files import is_temporary, replacing, sweep
+from hardpde.support.files import is_temporary, replacing, sweep, write_json
 
 CHECKPOINT = "checkpoint.npz"
 _OURS = ("run.json", "model.eqx", "history.csv", "metrics.json", "report.html", "problem.py", CHECKPOINT,

@@ -10,7 +10,8 @@ from scipy.stats import t as student
 
 from hardpde.geometry.shapes import numbers
 from hardpde.problem.parameters import append, as_points
-from hardpde.problem.problem import Problem, is_number
+from hardpde.problem.problem import Problem
+from hardpde.support.kinds import is_number
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,14 @@ import jax.numpy as jnp
 from jax import Array
 from jax.sharding import NamedSharding
 
-from hardpde.ansatz.base import Batch
+from hardpde.formulation.batch import Batch
 from hardpde.formulation.formulation import Formulation, Model
 from hardpde.formulation.sharded import ALL, Spread, spread
 from hardpde.networks.mlp import MLP, count
 from hardpde.networks.tiles import Listed
 from hardpde.problem.problem import Problem
-from hardpde.solving.solve import make_formulation, make_settings, run, run_seeds
+from hardpde.solving.settings import make_formulation, make_settings
+from hardpde.solving.solve import run, run_seeds
 from hardpde.studies.compare import step_times
 from hardpde.support.hardware import often
 from hardpde.support.provenance import device, provenance

@@ -15,15 +15,9 @@ from hardpde.methods import METHODS
 from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
 from hardpde.problems.presets import with_steps
-from hardpde.solving.solve import (
-    Solution,
-    check_options,
-    check_problem,
-    make_formulation,
-    make_settings,
-    run_seeds,
-    share,
-)
+from hardpde.solving.settings import check_options, check_problem, make_formulation, make_settings, share
+from hardpde.solving.solution import Solution
+from hardpde.solving.solve import run_seeds
 
 MOST_SEEDS = 100
 PLACES = 4096  # where residuals are measured
@@ -44,7 +38,7 @@ def compare(problem: Problem, methods: Sequence[str], seeds: int = 5, preset: st
     before any is trained, report every row of the history, begin the settings before a method is trained, keep its
     record and solutions afterwards. A record is plain data; a method that does not apply is {"method", "why"}.
     """
-    from hardpde.evaluation.evaluate import make_reference  # draws: not needed to import the package
+    from hardpde.evaluation.errors import make_reference  # draws: not needed to import the package
 
     check_problem(problem)
     reference, done = make_reference(problem), done or {}
@@ -128,7 +122,7 @@ def measured(solutions: list[Solution], reference: Reference | None, residuals: 
 
 
 def _run(solution: Solution, reference: Reference | None, residuals: bool) -> dict[str, Any]:
-    from hardpde.evaluation.evaluate import measure
+    from hardpde.evaluation.errors import measure
 
     training, formulation = solution.training, solution.formulation
     last = training.history[-1]

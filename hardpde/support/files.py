@@ -1,11 +1,15 @@
 """Files that are either written whole or not at all."""
 
+import json
+import math
 import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 
 def as_path(path: Any, what: str) -> Path:
@@ -56,3 +60,20 @@ def _refusal(error: BaseException | None) -> OSError | None:
     while error is not None and not isinstance(error, OSError):
         error = error.__context__
     return error
+
+
+def write_json(path: Path, data: Any) -> None:
+    """JSON without NaN or infinity: they become null."""
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(finite(data), indent=1) + "\n")
+
+
+def finite(data: Any) -> Any:
+    """The same data with numbers that JSON has."""
+    if isinstance(data, dict):
+        return {key: finite(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [finite(value) for value in data]
+    if isinstance(data, (float, np.floating)):
+        return float(data) if math.isfinite(data) else None
+    return data

@@ -10,6 +10,8 @@ from functools import cache
 from typing import Any
 
 import jax
+import numpy as np
+from jax.experimental import multihost_utils
 
 _OPTION = "jax_disable_most_optimizations"  # one for all threads
 _AT_ONCE = ("xla_gpu_command_buffer_scheduling_mode", "CONCURRENT")
@@ -100,3 +102,69 @@ def _like(array: Any) -> jax.ShapeDtypeStruct:
         return array
     where = array.sharding if array.committed else None
     return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=where, weak_type=getattr(array, "weak_type", False))
+
+
+def default_chunks(points: int, chunk: int | None, on_cpu: int, devices: int) -> int:
+    """Into how many parts a batch is cut: of `chunk` points if stated, else of `on_cpu` on a CPU, else one; as many
+    for each device."""
+    if chunk is None:
+        chunk = on_cpu if jax.default_backend() == "cpu" else points
+    if chunk < 1:
+        raise ValueError(f"chunk is {chunk}; it must be at least 1")
+    return max(1, round(points / devices / chunk)) * devices
+
+
+ENOUGH = 512  # points of a core
+
+
+def check_devices(number: int) -> None:
+    """Refuse a number of devices that cannot be had."""
+    if number == 1 and jax.process_count() == 1:
+        return
+    there, where = len(jax.devices()), jax.default_backend()
+    if number < 1:
+        raise ValueError(f"{number} devices are asked for; it is a positive whole number")
+    if number > there:
+        found = f"there {'are' if there > 1 else 'is'} {there} ({where})"
+        hint = f"; JAX_NUM_CPU_DEVICES={number} in the environment simulates them" if where == "cpu" else ""
+        raise ValueError(f"{number} devices are asked for and {found}{hint}")
+    if number < there and jax.process_count() > 1:
+        raise ValueError(f"several processes share the points between all their {there} devices, not {number}; "
+                         f"leave --devices out")
+
+
+def usual_devices(points: int) -> int:
+    """How many devices share so many points unless it is stated: all of several processes, the cores of a CPU as long
+    as each has points enough, one GPU."""
+    if jax.process_count() > 1:
+        return len(jax.devices())
+    return max(1, min(len(jax.devices()), points // ENOUGH)) if jax.default_backend() == "cpu" else 1
+
+
+def join_processes(coordinator: str, processes: int, process: int) -> None:
+    """Make this process one of several that compute together; before anything is computed."""
+    if ":" not in coordinator:
+        raise ValueError(f"the coordinator is '{coordinator}'; it is HOST:PORT, like localhost:1234")
+    if not 0 <= process < processes:
+        raise ValueError(f"process {process} of {processes} is asked for; they are numbered from 0")
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(coordinator, processes, process)
+
+
+def first_process() -> bool:
+    """Whether this is the process that writes files and speaks."""
+    return jax.process_index() == 0
+
+
+def in_first_process(function: Callable[..., None], *arguments: Any) -> None:
+    """Do something in the first process alone; where it refuses, all stop."""
+    refusal: Exception | None = None
+    if first_process():
+        try:
+            function(*arguments)
+        except (ValueError, OSError) as error:
+            refusal = error
+    if jax.process_count() > 1 and multihost_utils.broadcast_one_to_all(np.asarray(refusal is not None)):
+        refusal = refusal or ValueError("the first process stopped, and says why")
+    if refusal is not None:
+        raise refusal

@@ -1,7 +1,11 @@
 """Training: optimisers, the loop, checkpoints."""
 
-from hardpde.training.fit import CHECKPOINT_SECONDS, Stage, Training, fit, fit_all, history_so_far
-from hardpde.training.optimisers import adam, lbfgs, levenberg_marquardt, ssbroyden
+from hardpde.training.adam import adam
+from hardpde.training.base import Stage, Training
+from hardpde.training.fit import CHECKPOINT_SECONDS, fit, fit_all, history_so_far
+from hardpde.training.lbfgs import lbfgs
+from hardpde.training.levenberg_marquardt import levenberg_marquardt
+from hardpde.training.ssbroyden import ssbroyden
 
 OPTIMISERS = {
     "adam": adam,

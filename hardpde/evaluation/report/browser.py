@@ -13,18 +13,20 @@ from matplotlib import colormaps
 from matplotlib.tri import Triangulation
 from scipy.spatial import Delaunay
 
-from hardpde.evaluation.figures import plots
+from hardpde.evaluation.figures.base import ERROR, FIELD
+from hardpde.evaluation.figures.maps import hole_window, row_name
+from hardpde.evaluation.figures.views import flattened, rows_of, view_of
 
 MOST_FRAMES, MOST_NODES = 41, 30_000
 NOT_A_NUMBER = 65535  # the code of a value that is not there
 
 
 def packed(drawn: Mapping[str, tuple]) -> dict[str, Any]:
-    """Fields by label, each (x, cells, times, prediction, known values or None) with shapes as in `plots.field_grid`,
-    as meshes, values, views on them and the labels of the frames."""
+    """Fields by label, each (x, cells, times, prediction, known values or None) with shapes as in
+    `figures.maps.field_grid`, as meshes, values, views on them and the labels of the frames."""
     page: dict[str, Any] = {"meshes": [], "values": [], "views": [], "labels": [], "times": None, "colours": {
         name: _text(np.asarray(255 * colormaps[name](np.linspace(0, 1, 256))[:, :3], np.uint8))
-        for name in (plots.FIELD, plots.ERROR)}}
+        for name in (FIELD, ERROR)}}
     found: dict[int, tuple] = {}
     for label, (x, cells, times, prediction, known) in drawn.items():
         frames: Any = slice(None)
@@ -39,7 +41,7 @@ def packed(drawn: Mapping[str, tuple]) -> dict[str, Any]:
         page["values"].append({"prediction": [_quantised(v) for v in p[:, chosen]]} | (
             {} if r is None else {"error": [_quantised(v) for v in (p - r)[:, chosen]]}))
         for window in windows:
-            shown = view if window is None else plots.view_of(x, cells, window)
+            shown = view if window is None else view_of(x, cells, window)
             page["views"].append({
                 "title": label + (", close-up" if window is not None else ""), "kind": kind, "mesh": number,
                 "values": len(page["values"]) - 1, "note": view.note,
@@ -50,7 +52,7 @@ def packed(drawn: Mapping[str, tuple]) -> dict[str, Any]:
 
 def _panels(view, label: str, p: np.ndarray, r: np.ndarray | None) -> list[dict[str, Any]]:
     """Known values, prediction and error with their scales, as far as there are any."""
-    rows = plots.rows_of(view, p, r, np.arange(len(p)))
+    rows = rows_of(view, p, r, np.arange(len(p)))
     what = {"reference": "reference", "|error|": "error"}
     panels = []
     for name, values, colours, limits in rows:
@@ -58,7 +60,7 @@ def _panels(view, label: str, p: np.ndarray, r: np.ndarray | None) -> list[dict[
         slack = 0.02 * (limits[1] - limits[0])
         ends = [f"down to {finite.min():.3g}"] if finite.size and finite.min() < limits[0] - slack else []
         ends += [f"up to {finite.max():.3g}"] if finite.size and finite.max() > limits[1] + slack else []
-        panels.append({"label": plots.row_name(name, label), "what": what.get(name, "prediction"), "colours": colours,
+        panels.append({"label": row_name(name, label), "what": what.get(name, "prediction"), "colours": colours,
                        "limits": list(limits), "beyond": ", ".join(ends)})
     return panels
 
@@ -66,8 +68,8 @@ def _panels(view, label: str, p: np.ndarray, r: np.ndarray | None) -> list[dict[
 def _mesh(page: dict, x: np.ndarray, cells: np.ndarray | None) -> tuple:
     """Put nodes into the page: their number there, what `plots` sees of them, which are kept, how they are drawn and
     where in the plane, and in which windows: the whole, and a close-up of small holes."""
-    view = plots.view_of(x, cells)
-    kind, chosen, flat, note = plots.flattened(view)
+    view = view_of(x, cells)
+    kind, chosen, flat, note = flattened(view)
     simplices = view.cells if kind == "mesh" else None
     if simplices is not None and len(flat) > MOST_NODES:
         chosen, simplices = _thinned(flat, simplices)
@@ -77,7 +79,7 @@ def _mesh(page: dict, x: np.ndarray, cells: np.ndarray | None) -> tuple:
         wide = len(flat) > 65535
         stored |= {"cells": _text(np.asarray(simplices, np.uint32 if wide else np.uint16)), "wide": wide}
     page["meshes"].append(stored)
-    near = plots.hole_window(x, cells) if kind == "mesh" and x.shape[1] == 2 else None
+    near = hole_window(x, cells) if kind == "mesh" and x.shape[1] == 2 else None
     windows = [None] if near is None else [None, near]
     return len(page["meshes"]) - 1, view._replace(note=note), chosen, kind, flat, windows
 

@@ -23,8 +23,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from scipy.stats import t as student
 
-from hardpde.evaluation.evaluate import write_json
-from hardpde.evaluation.figures.plots import COLOURS, FAINT, GREY, INK, new_figure, total_steps
+from hardpde.evaluation.figures.base import COLOURS, FAINT, GREY, INK, new_figure
+from hardpde.evaluation.figures.history import total_steps
 from hardpde.evaluation.metrics import METRICS
 from hardpde.evaluation.report.report import (
     EXACT,
@@ -41,7 +41,7 @@ from hardpde.evaluation.report.report import (
     value_text,
     write_page,
 )
-from hardpde.support.files import replacing
+from hardpde.support.files import replacing, write_json
 
 CONFIDENCE = 0.95
 UNDEFINED = "–"

@@ -13,7 +13,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from PIL import features
 
-from hardpde.evaluation.figures.plots import total_steps
+from hardpde.evaluation.figures.history import total_steps
 from hardpde.evaluation.report.browser import curve, packed
 from hardpde.support.files import replacing
 
@@ -47,7 +47,7 @@ def write_report(
     metrics:     {field: what `metrics.errors` returned}, empty without a reference; "parts" holds more of them
     certificate: [{"name", "boundary", "violation"}], max |A q - g| of every condition
     history:     lists "step", "loss", "held_out", "stage", "seconds" of equal length, as for `history_plot`
-    fields:      {field: (x, cells, times, prediction, known values or None)}, shapes as in `plots.field_grid`;
+    fields:      {field: (x, cells, times, prediction, known values or None)}, shapes as in `figures.maps.field_grid`;
                  one slider moves all that depend on time, and the errors at that time with them
     figures:     {caption: figure}, shown at the end
     endings:     [{"stage", "steps", "why"}], why each stage of the training ended

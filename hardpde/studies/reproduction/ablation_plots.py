@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hardpde.evaluation.figures.plots import COLOURS, ERROR, FAINT, FIELD, GREY, INK, new_figure
+from hardpde.evaluation.figures.base import COLOURS, ERROR, FAINT, FIELD, GREY, INK, new_figure
 
 Curves = Mapping[str, Sequence[tuple[str, np.ndarray]]]
 

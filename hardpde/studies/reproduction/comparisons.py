@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from hardpde.evaluation.evaluate import make_reference, measure_baselines, write_json
+from hardpde.evaluation.errors import make_reference, measure_baselines
 from hardpde.evaluation.report.comparison import UNDEFINED, in_short, statistic, statistic_text, summarise
 from hardpde.methods import METHODS
 from hardpde.problem.problem import Problem
@@ -23,6 +23,7 @@ from hardpde.studies.compare import compare, plan
 from hardpde.studies.reproduction.base import Outcome, Work, table
 from hardpde.studies.reproduction.plots import convergence
 from hardpde.studies.reproduction.published import PUBLISHED
+from hardpde.support.files import write_json
 from hardpde.support.provenance import provenance
 
 NAMES = {"PINN": "pinn", "PINN-LA": "pinn-la", "PINN-LA-2": "pinn-la2", "FBPINN": "fbpinn", "xPINN": "xpinn",

@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hardpde.evaluation.evaluate import compare, make_reference
+from hardpde.evaluation.errors import compare, make_reference
 from hardpde.formulation.formulation import Formulation
 from hardpde.methods.hc import Hard, hc_each
 from hardpde.problem.problem import Problem
 from hardpde.problems.presets import make_stages
-from hardpde.solving.solve import make_settings
+from hardpde.solving.settings import make_settings
 from hardpde.studies.reproduction.base import Outcome, Work, table
 from hardpde.studies.reproduction.comparisons import QUICK_STEPS, STEPS, small, stated
 from hardpde.studies.reproduction.plots import hardness

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from hardpde.evaluation.figures.plots import COLOURS, FAINT, GREY, INK, new_figure
+from hardpde.evaluation.figures.base import COLOURS, FAINT, GREY, INK, new_figure
 
 
 def convergence(curves: Mapping[str, Mapping[str, Sequence]], right: str) -> Figure:

@@ -8,14 +8,13 @@ from typing import Any
 
 import jax
 
-from hardpde.evaluation.evaluate import write_json
 from hardpde.studies.reproduction.airfoil_extension import figure5
 from hardpde.studies.reproduction.base import Outcome, Work
 from hardpde.studies.reproduction.comparisons import comparison, figure7
 from hardpde.studies.reproduction.extra_fields import figure4, figure6
 from hardpde.studies.reproduction.hardness import table4
 from hardpde.studies.reproduction.theory import theory
-from hardpde.support.files import replacing
+from hardpde.support.files import replacing, write_json
 from hardpde.support.provenance import provenance
 
 EXPERIMENTS: dict[str, Callable[[Work], Outcome]] = {

@@ -14,7 +14,7 @@ import optax
 from jax import Array
 from scipy.integrate import solve_ivp
 
-from hardpde.ansatz.base import Paper
+from hardpde.ansatz.paper import Paper
 from hardpde.evaluation.certificate import boundary_points, random_models
 from hardpde.geometry import Ball, Interval, Shape
 from hardpde.methods.exact import exact

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatterSciNotation
 
-from hardpde.evaluation.figures.plots import COLOURS, FAINT, GREY, INK, new_figure
+from hardpde.evaluation.figures.base import COLOURS, FAINT, GREY, INK, new_figure
 
 SHADES = {"before": COLOURS[1], "after": COLOURS[0]}
 EPSILON = 1e-17  # stands for zero on a logarithmic axis

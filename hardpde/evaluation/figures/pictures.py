@@ -1,0 +1,119 @@
+"""Figures of a solution and of the domain of a problem."""
+
+from typing import Any
+
+import numpy as np
+
+from hardpde.evaluation.errors import label_of
+from hardpde.evaluation.figures.boundaries import Run, collars, runs
+from hardpde.evaluation.figures.domain import domain_plot
+from hardpde.evaluation.figures.history import history_plot
+from hardpde.evaluation.figures.maps import agreement_plot, field_grid, hole_window
+from hardpde.evaluation.nodes import Seen, look, nodes, plane
+from hardpde.problem.problem import Problem
+from hardpde.problem.reference import Reference
+
+# What a picture needs: nodes, cells, times, values, known values.
+Drawn = tuple[np.ndarray, np.ndarray | None, np.ndarray | None, np.ndarray, np.ndarray | None]
+AGREEMENT = ", prediction against known values"
+HISTORY = ("stage", "step", "steps", "loss", "held_out", "seconds")
+
+
+def pictures(solution, reference: Reference | None,
+             seen: Seen | None = None) -> tuple[dict[str, Drawn], dict[str, Any]]:
+    """What the report's slider moves, {field: what a picture needs}, and figures {name: figure} to save."""
+    figures = {"history": history_plot(columns(solution.training.history))}
+    drawn = components(solution, reference, seen)
+    x, cells, *_ = next(iter(drawn.values()))
+    window = hole_window(x, cells)
+    for label, data in drawn.items():
+        figures[label] = field_grid(*data, label)
+        if window is not None:
+            figures[f"{label}, close-up"] = field_grid(*data, label, window=window)
+    if solution.problem.schema.dim > 3 and reference is not None:
+        for label, (_, _, times, values, truth) in _components(solution, seen or look(solution, reference)).items():
+            if truth is not None:
+                figures[f"{label}{AGREEMENT}"] = agreement_plot(times, values, truth, label)
+    figures["domain"] = draw_domain(solution.problem)
+    return drawn, figures
+
+
+def components(solution, reference: Reference | None, seen: Seen | None = None) -> dict[str, Drawn]:
+    """What there is to draw, by label: every component of every field that is not a gradient.
+
+    In more than three dimensions it is drawn in a plane through the centre of the domain. seen: the solution at
+    `nodes`, where it is known already.
+    """
+    problem = solution.problem
+    grid = plane(problem) if problem.schema.dim > 3 else None
+    if grid is not None:
+        seen = look(solution, grid)
+    return _components(solution, seen or look(solution, nodes(problem, reference)))
+
+
+def _components(solution, seen: Seen) -> dict[str, Drawn]:
+    grid, predicted = seen
+    gradients = dict(solution.problem.schema.gradients)
+    found: dict[str, Drawn] = {}
+    for name, shape in solution.problem.schema.fields:
+        if name in gradients:
+            continue
+        for index in np.ndindex(shape):
+            where = (..., *index) if shape else ...
+            truth = np.asarray(grid.values[name], float)[where] if name in grid.values else None
+            found[label_of(name, index)] = (grid.x, grid.cells, grid.times, predicted[name][where], truth)
+    return found
+
+
+def draw_domain(problem: Problem):
+    """The domain with its named boundaries, their conditions, normals and collars."""
+    dim = problem.schema.dim
+    drawn: dict[str, list] = {"x": [], "normal": [], "collar": []}
+    names = list(problem.domain.boundaries)
+    found = {name: runs(problem, name, 1200 if dim < 3 else 5000, 33 if dim < 3 else 600) for name in names}
+    for name in names:
+        gap = [np.full((1, dim), np.nan)] if dim == 2 else []  # parts curves that do not touch
+        widths = collars(problem, found[name])
+        drawn["x"].append(np.concatenate([part for run in found[name] for part in (run.x, *gap)]))
+        drawn["normal"].append(np.concatenate([part for run in found[name] for part in (run.normal, *gap)]))
+        drawn["collar"].append(None if widths[0] is None else np.concatenate(
+            [part for width in widths for part in (width, *(np.full(1, np.nan) for _ in gap))]))
+    x, normal, width = (dict(zip(names, part)) for part in drawn.values())
+    both = [name for name in names if all(p.two_sided for p in problem.domain.boundaries[name].pieces)]
+    return domain_plot(x, normal, {name: w for name, w in width.items() if w is not None}, problem.name,
+                             {name: f"{name}: {conditions_on(problem, name)}" for name in names},
+                             _close_up([run for part in found.values() for run in part], problem.domain.size), both)
+
+
+def conditions_on(problem: Problem, name: str) -> str:
+    """The conditions on a boundary in words."""
+    stated = [c.name for c in problem.conditions if name in (c.on, getattr(c, "to", None))]
+    return " and ".join(stated) or "free"
+
+
+def _close_up(found: list[Run], size: float) -> np.ndarray | None:
+    """A window round bodies that are small against the domain: all, if they lie together, or else a few."""
+    if found[0].x.shape[1] != 2:
+        return None
+    bodies: dict[int, list[np.ndarray]] = {}
+    for run in found:
+        bodies.setdefault(run.piece.body, []).append(run.x)
+    boxes = np.array([[np.concatenate(part).min(axis=0), np.concatenate(part).max(axis=0)] for part in bodies.values()])
+    boxes = boxes[np.ptp(boxes, axis=1).max(axis=1) < size / 6]
+    if not len(boxes):
+        return None
+    low, high = boxes[:, 0].min(axis=0), boxes[:, 1].max(axis=0)
+    largest = float(np.ptp(boxes, axis=1).max())
+    if (high - low).max() < size / 3:
+        pad = 0.3 * (high - low).max()
+        return np.stack([low - pad, high + pad])
+    if largest > size / 25:
+        return None
+    centres = boxes.mean(axis=1)
+    centre = centres[np.linalg.norm(centres - (low + high) / 2, axis=1).argmin()]
+    return np.stack([centre - 4 * largest, centre + 4 * largest])
+
+
+def columns(history: list[dict]) -> dict[str, list]:
+    """History by column."""
+    return {key: [record[key] for record in history] for key in HISTORY}

@@ -1,0 +1,91 @@
+"""Where a solution is looked at: the nodes of a reference, of the domain, or of a plane."""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from scipy.spatial import Delaunay
+
+from hardpde.evaluation.certificate import boundary_points
+from hardpde.evaluation.errors import predict_on, typical
+from hardpde.problem.problem import Problem
+from hardpde.problem.reference import Reference
+
+
+def nodes(problem: Problem, reference: Reference | None, points: int = 4000) -> Reference:
+    """Where to look at a solution: the reference's mesh, or one of the domain, with the known solution on it."""
+    dim = problem.schema.dim
+    if reference is not None and (reference.cells is not None or dim > 2 or (dim == 1 and problem.exact is None)):
+        return reference
+    times = None if problem.time is None else np.linspace(*problem.time, 11)
+    cells = None
+    if dim > 2:
+        x = np.asarray(problem.domain.sample(jax.random.key(21), points))
+    elif dim == 1:
+        (lo,), (hi,) = problem.domain.bounds
+        x, cells = np.linspace(lo, hi, 401)[:, None], np.stack([np.arange(400), np.arange(1, 401)], axis=1)
+    else:
+        edge = [boundary_points(problem, name, 600)[0] for name in problem.domain.boundaries]
+        x = np.concatenate([np.asarray(problem.domain.sample(jax.random.key(21), points)), *edge])
+        x = x[np.unique(np.round(x, 9), axis=0, return_index=True)[1]]
+        cells = Delaunay(x).simplices
+        inside = np.asarray(jax.jit(jax.vmap(problem.domain.sdf))(x[cells].mean(axis=1))) < 1e-9
+        cells = cells[inside]
+    if problem.mapping is not None:
+        x = typical(problem).places(x)
+    return Reference(x, known(problem, x, times), times, cells)
+
+
+class Seen(NamedTuple):
+    """A solution at nodes, with what is known there."""
+
+    grid: Reference
+    values: dict[str, np.ndarray]
+
+
+def look(solution, grid: Reference) -> Seen:
+    """All fields of a solution at the nodes of a grid."""
+    return Seen(grid, predict_on(solution, grid.x, grid.times))
+
+
+def known(problem: Problem, x: np.ndarray, times: np.ndarray | None) -> dict[str, np.ndarray]:
+    """The known solution, if there is one, at nodes (n, d): shapes as in `predict_on`."""
+    if problem.exact is None:
+        return {}
+    problem = typical(problem)
+    assert problem.exact is not None
+    evaluate = jax.jit(jax.vmap(problem.exact))
+    if times is None:
+        return problem.masked(evaluate(x), x)
+    slices = [evaluate(np.concatenate([x, np.full((len(x), 1), t)], axis=1)) for t in times]
+    return problem.masked({name: np.stack([np.asarray(s[name]) for s in slices]) for name in slices[0]}, x)
+
+
+def plane(problem: Problem, points: int = 81) -> Reference | None:
+    """Nodes in the plane of the first two axes through the middle of the domain, with triangles and the known
+    solution; None where the domain has no part there."""
+    low, high = (np.asarray(bound, float) for bound in problem.domain.bounds)
+    first, second = (np.linspace(low[k], high[k], points) for k in range(2))
+    flat = np.stack(np.meshgrid(first, second, indexing="ij"), axis=-1).reshape(-1, 2)
+
+    def lifted(y: np.ndarray) -> np.ndarray:
+        return np.concatenate([y, np.broadcast_to((low + high)[2:] / 2, (len(y), len(low) - 2))], axis=1)
+
+    def sdf(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        value, slope = jax.jit(jax.vmap(jax.value_and_grad(problem.domain.sdf)))(lifted(y))
+        return np.asarray(value), np.asarray(slope)[:, :2]
+
+    value, _ = sdf(flat)
+    rim = flat[(value > 0) & (value < max(first[1] - first[0], second[1] - second[0]))]
+    for _ in range(3 if len(rim) else 0):  # outside points near the boundary move onto it
+        value_there, slope = sdf(rim)
+        rim = rim - value_there[:, None] * slope / np.maximum((slope**2).sum(1, keepdims=True), 1e-12)
+    rim = rim[np.abs(sdf(rim)[0]) < 1e-9] if len(rim) else rim
+    flat = np.concatenate([flat[value <= 0], rim])
+    flat = flat[np.unique(np.round(flat, 9), axis=0, return_index=True)[1]]
+    if len(flat) < 100:
+        return None
+    cells = Delaunay(flat).simplices
+    cells = cells[sdf(flat[cells].mean(axis=1))[0] <= 0]
+    times = None if problem.time is None else np.linspace(*problem.time, 11)
+    return Reference(lifted(flat), known(problem, lifted(flat), times), times, cells)

@@ -1,0 +1,115 @@
+"""Batches: points with all that a formulation needs there; cut into parts and put together."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from hardpde.ansatz.base import Term
+from hardpde.formulation.penalties import Penalty
+from hardpde.networks.tiles import Listed, cut, glue
+
+
+class Batch(NamedTuple):
+    """A set of points with all that an ansatz needs there; jets: value, then derivatives by coordinate, then the
+    Laplacian where the problem is of second order.
+
+    Points come last in every array but x. The first points have corrections: term s > 0 of the exact ansatz
+    belongs to the first points only. `penalised` are the points of each penalty, with `data` that its rows need
+    there. `weights` are those of the terms of the loss, the equations' first; None: those that the penalties state.
+    """
+
+    x: Array  # (n, c)
+    offset: Any  # (m, 1 + c, n)
+    terms: tuple[Any, ...]
+    scale: Any  # (e, n) factors of the residuals
+    penalised: tuple["Batch", ...] = ()
+    data: Any = None
+    weights: Array | None = None
+
+
+def unlisted(batch: Batch) -> Batch:
+    """The same with all networks at all points, so that every point can be taken by itself."""
+    inputs = batch.terms[0].inputs
+    return batch._replace(terms=tuple(Term(inputs, term.everywhere()) if isinstance(term, Listed) else term
+                                      for term in batch.terms))
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["number"], meta_fields=["of"])
+@dataclass(frozen=True)
+class Part:
+    """Which points of a draw are meant: number, number + of, number + 2 of, … (the number may be traced)."""
+
+    number: Any = 0
+    of: int = 1
+
+
+WHOLE = Part()
+
+
+def split(batch: Batch, parts: int) -> Batch:
+    """Cut a batch into parts, (parts, …) on every array; part j takes rows j, j + parts, …
+
+    Points with corrections come first in a batch, so every part gets its share of them.
+    """
+
+    offset, terms, scale, data = jax.tree.map(lambda a: cut(a, parts),
+                                              (batch.offset, batch.terms, batch.scale, batch.data))
+    return Batch(cut(batch.x, parts, 0 - batch.x.ndim), offset, terms, scale,
+                 tuple(split(part, parts) for part in batch.penalised), data)
+
+
+compiled_split = jax.jit(split, static_argnums=1)
+
+
+def is_cut(batch: Batch) -> bool:
+    return batch.x.ndim == 3
+
+
+def whole(batch: Batch) -> Batch:
+    """The batch, put together if it was cut."""
+    return join(batch) if is_cut(batch) else batch
+
+
+def join(batch: Batch) -> Batch:
+    """The batch of which `split` made these parts; they share their weights."""
+    offset, terms, scale, data = jax.tree.map(glue, (batch.offset, batch.terms, batch.scale, batch.data))
+    return Batch(glue(batch.x, 1 - batch.x.ndim), offset, terms, scale, tuple(map(join, batch.penalised)), data,
+                 batch.weights)
+
+
+def rows_of(part: Part, array: Array, axis: int = -1) -> Array:
+    """The rows of one part along an axis, of an array that has those of all parts."""
+    if part.of == 1:
+        return array
+    rows = jnp.moveaxis(array, axis, 0)
+    rows = rows.reshape(rows.shape[0] // part.of, part.of, *rows.shape[1:])
+    return jnp.moveaxis(jax.lax.dynamic_index_in_dim(rows, part.number, 1, keepdims=False), 0, axis)
+
+
+def places_of(part: Part, drawn: tuple[Array, Any]) -> tuple[Array, Any]:
+    """The places (k, n, c) of one part, and what is known there, of those a penalty has drawn."""
+    x, data = drawn
+    return rows_of(part, x, -2), jax.tree.map(partial(rows_of, part), data)
+
+
+def by_term(part: Batch, penalty: Penalty) -> Batch:
+    """The points of a penalty cut by terms, (terms, …) on every array."""
+    terms = len(penalty.weights)
+
+    def cut(array: Array, axis: int = -1, points: int = penalty.points) -> Array:
+        rows = jnp.moveaxis(array, axis, 0)
+        rows = jnp.moveaxis(rows.reshape(points, terms, -1, *rows.shape[1:]), 1, 0)
+        return jnp.moveaxis(rows.reshape(terms, -1, *rows.shape[3:]), 1, axis)
+
+    offset, inputs, scale = jax.tree.map(cut, (part.offset, part.terms, part.scale))
+    data = jax.tree.map(lambda a: cut(a, points=1), part.data)
+    return Batch(cut(part.x, 0 - part.x.ndim), offset, inputs, scale, (), data)
+
+
+def cast(batch: Batch, dtype) -> Batch:
+    """The same with its numbers, not its indices, in another precision."""
+    return jax.tree.map(lambda a: a.astype(dtype) if jnp.issubdtype(a.dtype, jnp.floating) else a, batch)

@@ -1,0 +1,108 @@
+"""Hints: how a problem is best solved."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from jax import Array
+
+from hardpde.support.kinds import is_number
+
+
+class Focus(NamedTuple):
+    """A share of the points, drawn about a place with distances spread evenly in scale from `inner` to `outer`."""
+
+    at: Sequence[float]
+    inner: float
+    outer: float
+    share: float
+
+
+class Mirror(NamedTuple):
+    """The solution is symmetric about the plane x[axis] = at: components named in `odd` change sign, others do not."""
+
+    axis: int
+    at: float = 0.0
+    odd: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Hints:
+    """How a problem is best solved; they never change what is solved. None: derived from the geometry.
+
+    inputs: extra network inputs, a function of the point that returns a vector.
+    decay: give the network exp(−distance/collar) to each hole as inputs.
+    root_time: give it √t (data that jump at t = 0 make the solution behave like √t).
+    ramp: "linear" or "root": the initial condition is built in as f + r(t) N with r = t or √t (scaled).
+    collar: width of the boundary layer in which the ansatz corrects the network: one number, or by name.
+    sharp: corners where the solution is singular; collars shrink to nothing there.
+    outputs: a function of the point that returns a matrix (components of the state, network outputs): the
+    network's part of the state is this matrix times its outputs, e.g. factors that are singular at a corner.
+    guess: a function of the point that returns a state, {field: value}, to which the network's part is added.
+    mirror: a symmetry of the solution, a Mirror(axis, at, odd), which the network then has by construction.
+    focus: places that get points of their own, each a Focus(at, inner, outer, share).
+    near: fraction of the points drawn near the boundaries; early: fraction of them graded towards the start.
+    scale: factors of the residuals, a function of the point: one number for each equation
+    (the user's equations first, then those of the gradient fields).
+    harmonics: how many cosines and sines of a periodic coordinate the network is given.
+    distances, normals: functions of the point by the name of a boundary, for method hc alone: its distance
+    (all pieces of that name are one boundary then) and its outward unit normals, known off the boundary too.
+    All others are for method exact; hc draws uniform points and knows no hints, as the paper prints it.
+    """
+
+    inputs: Callable[[Array], Any] | None = None
+    decay: bool | None = None
+    root_time: bool | None = None
+    ramp: str = "linear"
+    collar: float | dict[str, float] | None = None
+    sharp: Sequence[Sequence[float]] = ()
+    outputs: Callable[[Array], Any] | None = None
+    guess: Callable[[Array], Mapping[str, Any]] | None = None
+    mirror: Mirror | None = None
+    focus: Sequence[Focus] = ()
+    near: float = 0.4
+    early: float = 0.5
+    scale: Callable[[Array], Any] | None = None
+    harmonics: int = 3
+    distances: Mapping[str, Callable[[Array], Any]] = field(default_factory=dict)
+    normals: Mapping[str, Callable[[Array], Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.ramp not in ("linear", "root"):
+            raise ValueError(f"ramp is '{self.ramp}'; it is 'linear' or 'root'")
+        for name in ("near", "early"):
+            if not (is_number(getattr(self, name)) and 0 <= getattr(self, name) <= 1):
+                raise ValueError(f"the hint {name} is {getattr(self, name)!r}; it is a fraction between 0 and 1")
+        for name in ("decay", "root_time"):
+            if getattr(self, name) not in (None, True, False):
+                raise ValueError(f"the hint {name} is {getattr(self, name)!r}; it is True or False")
+        for name in ("inputs", "outputs", "guess", "scale"):
+            if getattr(self, name) is not None and not callable(getattr(self, name)):
+                raise ValueError(f"the hint {name} is {getattr(self, name)!r}; it is a function of the point")
+        widths = self.collar.values() if isinstance(self.collar, dict) else (self.collar,)
+        if not all(width is None or is_number(width) for width in widths):
+            raise ValueError(f"the hint collar is {self.collar!r}; it is a number, or numbers by name of a boundary")
+        try:
+            np.asarray(self.sharp, float)
+            _ = len(self.sharp)
+        except (TypeError, ValueError):
+            raise ValueError(f"the hint sharp is {self.sharp!r}; it is a list of points") from None
+        if self.mirror is not None and not isinstance(self.mirror, Mirror):
+            raise ValueError(f"the hint mirror is {self.mirror!r}; write Mirror(axis, at, odd)")
+        if not isinstance(self.focus, Iterable):
+            raise ValueError(f"the hint focus is {self.focus!r}; it is a list of Focus(at, inner, outer, share)")
+        for place in self.focus:
+            if not isinstance(place, Focus):
+                raise ValueError(f"{place!r} is not a Focus; write Focus(at, inner, outer, share)")
+            numbers = all(map(is_number, place[1:]))
+            if not numbers or not 0 < place.inner < place.outer or not 0 <= place.share <= 1:
+                raise ValueError(f"{place} needs 0 < inner < outer and a share between 0 and 1")
+        if self.near + sum(place.share for place in self.focus) > 1:
+            raise ValueError("the shares of focus and near add up to more than 1; lower them")
+        if not isinstance(self.harmonics, int) or self.harmonics < 1:
+            raise ValueError(f"the hint harmonics is {self.harmonics!r}; it must be a whole number, at least 1")
+        for name in ("distances", "normals"):
+            stated = getattr(self, name)
+            if not isinstance(stated, Mapping) or not all(map(callable, stated.values())):
+                raise ValueError(f"the hint {name} is a dictionary of functions of the point, by name of a boundary")

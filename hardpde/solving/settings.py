@@ -1,0 +1,89 @@
+"""All settings of a run, as plain data; and the formulation that they make of a problem."""
+
+from typing import Any
+
+import jax
+
+from hardpde.formulation.formulation import Formulation
+from hardpde.methods import METHODS
+from hardpde.networks.mlp import count
+from hardpde.problem.problem import Problem
+from hardpde.problems.presets import described, make_stages, preset, wished_kind, with_steps
+from hardpde.support.hardware import check_devices, usual_devices
+from hardpde.training import Stage
+
+MOST_DENSE = 30_000  # weights for which a dense inverse Hessian is kept
+
+
+def check_problem(problem: Any) -> None:
+    if not isinstance(problem, Problem):
+        raise ValueError(f"{type(problem).__name__} is given in place of a problem; make one with Problem(…)")
+
+
+def make_settings(problem: Problem, method: str, preset_name: str, seed: int,
+                  options: dict[str, Any] | None = None, steps: list[int] | None = None,
+                  stages: list[dict[str, Any] | Stage] | None = None, schedule: str = "fair",
+                  devices: int | None = 1) -> dict[str, Any]:
+    """All settings of a run as plain data: with the problem, they determine the result.
+
+    devices: None for as many as are usual here for so many points.
+    """
+    if not isinstance(method, str) or method not in METHODS:
+        raise ValueError(f"there is no method '{method}'; the methods are {', '.join(METHODS)}")
+    if not isinstance(seed, int) or not 0 <= seed < 2**32:
+        raise ValueError(f"the seed is {seed!r}; it is a whole number from 0 to 2^32 − 1")
+    if options is not None and not isinstance(options, dict):
+        raise ValueError(f"options is {options!r}; it is a dictionary like {{'width': 64}}")
+    settings = preset(problem.name if _comes_with_us(problem) else "", method, preset_name, schedule)
+    settings["method"] |= options or {}
+    share(method, settings["method"], devices)
+    if isinstance(wished := settings["method"].get("devices", 1), int):
+        check_devices(wished)
+    if stages is not None:
+        make_stages(stages)
+        settings["stages"] = [described(stage) for stage in stages]
+    if steps is not None:
+        settings = with_steps(settings, steps)
+    return {"problem": problem.name, "method_name": method, "preset": preset_name, "schedule": schedule, "seed": seed,
+            **settings}
+
+
+def share(method: str, options: dict[str, Any], devices: int | None) -> None:
+    """State in the options of a method how many devices share its points; None: as many as are usual, unless stated."""
+    if devices is None:
+        known = METHODS[method].__kwdefaults__ or {}
+        points: Any = options.get("points", known.get("points"))
+        stated = "devices" in options or "devices" not in known or not isinstance(points, int)
+        devices = 1 if stated else usual_devices(points)
+    if devices != 1:
+        options["devices"] = devices
+
+
+def _comes_with_us(problem: Problem) -> bool:
+    """Settings are known for built-in problems; a user's may have the name of one."""
+    return str(getattr(problem.residual, "__module__", "")).startswith("hardpde.problems.")
+
+
+def make_formulation(problem: Problem, settings: dict[str, Any]) -> Formulation:
+    check_options(settings)
+    method: Any = METHODS[settings["method_name"]]
+    formulation: Formulation = method(problem, **settings["method"])
+    weights = count(jax.eval_shape(formulation.init, jax.random.key(0)))
+    if weights > MOST_DENSE and any(stage["optimiser"] == "ssbroyden" for stage in settings["stages"]):
+        raise ValueError(f"ssbroyden keeps a dense matrix of {weights}² numbers, {8 * weights**2 / 1e9:.0f} GB; "
+                         f"use a network of at most {MOST_DENSE} weights, or lbfgs in the stages")
+    return formulation
+
+
+def check_options(settings: dict[str, Any]) -> None:
+    """Every option is one of the method's, and of the kind of its default."""
+    name, options = settings["method_name"], settings["method"]
+    if not isinstance(name, str) or name not in METHODS or not isinstance(options, dict):
+        raise ValueError(f"there is no method {name!r} with options {options!r}; the methods are {', '.join(METHODS)}")
+    known = METHODS[name].__kwdefaults__ or {}
+    for name, value in settings["method"].items():
+        if name not in known:
+            raise ValueError(f"method '{settings['method_name']}' has no option '{name}'; "
+                             f"its options are {', '.join(known)}")
+        if what := wished_kind(name, known[name], value):
+            raise ValueError(f"option '{name}' is {value!r}; it must be {what}")

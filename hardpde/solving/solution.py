@@ -1,0 +1,151 @@
+"""The answer: callable at points, with errors, pictures, save and load."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from hardpde.formulation.formulation import Formulation
+from hardpde.networks.mlp import count
+from hardpde.problem.parameters import as_points, column, values
+from hardpde.problem.problem import Problem
+from hardpde.solving.settings import make_formulation
+from hardpde.support.files import as_path, replacing
+from hardpde.support.messages import first_line
+from hardpde.training import Training
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A trained model of a problem: callable at points, with its history and why each stage ended."""
+
+    problem: Problem
+    formulation: Formulation
+    settings: dict[str, Any]
+    training: Training
+
+    def __call__(self, /, x: Any, t: Any = None, **stated: Any) -> dict[str, np.ndarray]:
+        """All fields at points x (n, d), at time t and with the parameters stated by name (each a number or n
+        numbers): {name: (n, *shape)}; NaN outside a field's region."""
+        schema = self.problem.schema
+        x = as_points(x)
+        if t is not None and not schema.timed:
+            raise ValueError(f"t is {t!r}, and the problem has no time; leave t out")
+        if t is not None and x.shape[1] != schema.dim:
+            raise ValueError(f"points have {x.shape[1]} coordinates; {schema.dim} are needed where t is given")
+        if x.shape[1] == schema.dim and schema.timed:
+            if t is None:
+                raise ValueError("the solution depends on time; give t, or points with time as last coordinate")
+            x = _appended(x, {"t": t})
+        if x.shape[1] != schema.coordinates:
+            raise ValueError(f"points have {x.shape[1]} coordinates; {schema.coordinates} are needed")
+        x = self.problem.back(_appended(x, values(self.problem.parameters, stated)))
+        inner = self.formulation.problem.schema
+        if inner.names == schema.names:
+            q = self.formulation.predict(self.training.model, x)
+            found = {name: q[:, part].reshape(len(x), *schema.shapes[name]) for name, part in schema.slices.items()}
+            return self.problem.masked(found, x[:, : schema.dim])
+        # Gradient fields that are not fields of the model are its derivatives.
+        jet = self.formulation.jet(self.training.model, x)
+        found = {}
+        for name, shape in schema.fields:
+            base = dict(schema.gradients).get(name, name)
+            part = jet[:, inner.slices[base]]
+            part = part[:, :, 0] if base == name else part[:, :, 1 : 1 + schema.dim]
+            found[name] = np.asarray(part).reshape(len(x), *shape)
+        return self.problem.masked(found, x[:, : schema.dim])
+
+    def at(self, /, **stated: float) -> "Solution":
+        """The solution of one problem of a family, with a value for each of its parameters."""
+        problem, at = self.problem.at(**stated), self.formulation.at
+        if problem is self.problem:
+            return self
+        fixed = values(self.problem.parameters, stated)
+
+        def whole(x: np.ndarray, derivatives: bool = False) -> Any:
+            return at(_appended(x, fixed), derivatives)
+
+        inner = self.formulation.problem
+        inner = problem if inner is self.problem else inner.at(**stated)
+        formulation = replace(self.formulation, at=whole, problem=inner)
+        return Solution(problem, formulation, {**self.settings, "parameters": dict(stated)}, self.training)
+
+    @property
+    def parameters(self) -> int:
+        """How many weights the model has."""
+        return count(self.training.model)
+
+    def errors(self) -> dict[str, dict[str, Any]]:
+        """Errors {component: {metric: value}} against the known solution or the reference; {} without one."""
+        from hardpde.evaluation.errors import make_reference, measure
+
+        return measure(self, make_reference(self.problem))
+
+    def picture(self, component: str) -> Any:
+        """A component of a field, e.g. "T" or "u[0]": reference, prediction and error, at a few times."""
+        from hardpde.evaluation.errors import make_reference
+        from hardpde.evaluation.figures.maps import field_grid
+        from hardpde.evaluation.figures.pictures import components
+
+        found = components(self, make_reference(self.problem))
+        if component not in found:
+            raise ValueError(f"there is no picture of '{component}'; there are {', '.join(found)}")
+        return field_grid(*found[component], component)
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: losses, errors, why each stage ended, the first field."""
+        from hardpde.evaluation.notebook import solution_html
+
+        return solution_html(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the weights: settings in the first line, then plain arrays. Loading never executes code."""
+        header = {"hardpde": 2, "settings": self.settings, "fingerprint": fingerprint(self.problem)}
+        with replacing(path) as temporary, open(temporary, "wb") as file:
+            file.write((json.dumps(header) + "\n").encode())
+            eqx.tree_serialise_leaves(file, self.training.model)
+
+    @classmethod
+    def load(cls, path: str | Path, problem: Problem) -> "Solution":
+        """Read weights written by `save`, for the same problem."""
+        path = as_path(path, "the file of a model")
+        try:
+            with open(path, "rb") as file:
+                header = json.loads(file.readline())
+                if header["hardpde"] != 2:
+                    raise ValueError("another version of hardpde wrote it; solve the problem again")
+                settings = header["settings"]
+                (kind, sums), (own_kind, own_sums) = header["fingerprint"], fingerprint(problem)
+                if kind != own_kind or not np.allclose(sums, own_sums, rtol=0, atol=1e-9):
+                    raise ValueError("it was trained for another problem")
+                formulation = make_formulation(problem, settings)
+                like = jax.eval_shape(formulation.init, jax.random.key(0))
+                model = eqx.tree_deserialise_leaves(file, like)
+        except OSError as error:
+            raise ValueError(f"'{path}' cannot be read: {error.strerror or error}") from None
+        except (ValueError, KeyError, TypeError, RuntimeError, EOFError) as error:
+            raise ValueError(f"'{path}' is damaged or not a model of this problem ({first_line(error)})") from None
+        return cls(problem, formulation, settings, Training(model))
+
+
+def fingerprint(problem: Problem) -> tuple[str, list[float]]:
+    """What a model's shape depends on: a short name for the fields, the pieces and their conditions; and three sums
+    over the numbers that state the pieces, which machines may round differently."""
+    pieces = [(piece.name, len(piece.params)) for piece in problem.domain.pieces]
+    open_numbers = [[[p.name, p.low, p.high] for p in problem.parameters]] if problem.parameters else []
+    text = json.dumps([problem.schema.fields, problem.time, pieces, [c.name for c in problem.conditions],
+                       *open_numbers])
+    numbers = np.array([p for piece in problem.domain.pieces for p in piece.params], float)
+    sums = np.cos(np.outer([1, 2, 3], np.arange(numbers.size))) @ numbers / max(1.0, np.abs(numbers).sum())
+    return hashlib.sha256(text.encode()).hexdigest()[:16], sums.tolist()
+
+
+def _appended(x: np.ndarray, more: Mapping[str, Any]) -> np.ndarray:
+    """Points (n, c) with more numbers, each the same for all or one for each."""
+    return np.concatenate([x, *[column(name, value, len(x)) for name, value in more.items()]], axis=1)
