@@ -1,9 +1,6 @@
 """Every example: its known solution is one, its conditions hold after training, and training approaches it."""
 
-import importlib.util
-import sys
 from functools import partial
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +9,11 @@ import pytest
 
 import hardpde as hp
 from hardpde.evaluation.certificate import _points, certify, violation
+from helpers import EXAMPLES as FOLDER
+from helpers import load
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
-FOLDER = Path(__file__).parent.parent / "examples"
 # Relative L2 error of the first field after 200 steps of SSBroyden with 16 × 2 neurons and 256 points.
 # The bounds are loose: twice to thirty times what was measured with one seed.
 BOUNDS = {
@@ -40,14 +38,6 @@ BOUNDS = {
 # Where equations are wishes, which the solution meets in part: those that hold.
 EQUATIONS = {"find_conductivity": [0, 1, 2, 7, 8]}
 OPTIONS = {"thousand_holes": {"holes": 36}, "airfoil_from_file": {}}  # where `problem` is a function
-
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(f"example_{name}", FOLDER / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module", params=BOUNDS)

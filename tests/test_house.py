@@ -6,8 +6,6 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1] / "hardpde"
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if path.parent != ROOT)
 # In the order of a solve: a floor imports from itself and from those before it.
@@ -45,27 +43,27 @@ def test_the_hall_holds_floors_alone():
     assert {path.name for path in ROOT.iterdir() if path.name != "__pycache__"} == {"__init__.py", "py.typed", *FLOORS}
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_no_floor_imports_from_a_later_one(module):
-    floor = FLOORS.index(module.split("/")[0])
-    for name in imports(module):
-        top, *rest = name.split(".")
-        if top == "hardpde" and not any(module == m and name.startswith(n) for m, n in UPSTAIRS):
-            assert rest and FLOORS.index(rest[0]) <= floor, f"{module} imports {name}"
+def test_no_floor_imports_from_a_later_one():
+    wrong = []
+    for module in MODULES:
+        floor = FLOORS.index(module.split("/")[0])
+        for name in imports(module):
+            top, *rest = name.split(".")
+            if top == "hardpde" and not any(module == m and name.startswith(n) for m, n in UPSTAIRS):
+                if not rest or FLOORS.index(rest[0]) > floor:
+                    wrong.append(f"{module} imports {name}")
+    assert not wrong
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_some_packages_belong_to_one_room(module):
-    for name in imports(module):
-        rooms = ONLY.get(name.split(".")[0])
-        assert rooms is None or module.startswith(rooms), f"{module} imports {name}"
+def test_some_packages_belong_to_one_room():
+    assert not [f"{module} imports {name}" for module in MODULES for name in imports(module)
+                if not module.startswith(ONLY.get(name.split(".")[0], ""))]
 
 
-@pytest.mark.parametrize("module", sorted(set(MODULES) - set(HARDWARE)))
-def test_questions_about_the_machine_are_asked_in_one_room(module):
-    asked = [ast.unparse(node) for node in ast.walk(tree(module))
-             if isinstance(node, ast.Attribute) and node.attr in BACKEND and ast.unparse(node.value) in ("jax", "os")]
-    assert not asked
+def test_questions_about_the_machine_are_asked_in_one_room():
+    assert not [f"{module} asks {ast.unparse(node)}" for module in MODULES if module not in HARDWARE
+                for node in ast.walk(tree(module)) if isinstance(node, ast.Attribute) and node.attr in BACKEND
+                and ast.unparse(node.value) in ("jax", "os")]
 
 
 def test_names_of_files_are_found_once():
@@ -73,16 +71,15 @@ def test_names_of_files_are_found_once():
     assert {name for name, times in names.items() if times > 1} <= TWICE | {"__main__.py"}
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_file_can_be_read_in_one_sitting(module):
-    assert len((ROOT / module).read_text().splitlines()) <= LONGEST
+def test_a_file_can_be_read_in_one_sitting():
+    lengths = {module: len((ROOT / module).read_text().splitlines()) for module in MODULES}
+    assert not {module: length for module, length in lengths.items() if length > LONGEST}
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_frozen_objects_change_nothing_but_themselves(module):
-    for node in ast.walk(tree(module)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "object.__setattr__":
-            assert ast.unparse(node.args[0]) == "self"
+def test_frozen_objects_change_nothing_but_themselves():
+    assert not [f"{module}: {ast.unparse(node)}" for module in MODULES for node in ast.walk(tree(module))
+                if isinstance(node, ast.Call) and ast.unparse(node.func) == "object.__setattr__"
+                and ast.unparse(node.args[0]) != "self"]
 
 
 def test_importing_computes_and_draws_nothing():

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax import Array
 
-from hardpde.support.kinds import is_number
+from hardpde.support.checking import is_number
 
 
 class Focus(NamedTuple):

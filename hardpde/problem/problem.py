@@ -17,8 +17,8 @@ from hardpde.problem.hints import Hints
 from hardpde.problem.layout import Layout, arrange, stacked_rows
 from hardpde.problem.parameters import Parameter, Undeclared, append, column, declaring, middle, single
 from hardpde.problem.reference import Reference
+from hardpde.support.checking import is_number
 from hardpde.support.hardware import briefly
-from hardpde.support.kinds import is_number
 from hardpde.support.messages import first_line
 
 

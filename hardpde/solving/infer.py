@@ -11,7 +11,7 @@ from scipy.stats import t as student
 from hardpde.geometry.shapes import numbers
 from hardpde.problem.parameters import append, as_points
 from hardpde.problem.problem import Problem
-from hardpde.support.kinds import is_number
+from hardpde.support.checking import is_number
 
 
 @dataclass(frozen=True)

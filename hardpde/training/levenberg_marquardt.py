@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
 
-from hardpde.support.kinds import check_positive
+from hardpde.support.checking import check_positive
 from hardpde.training.line_search import finite_or_infinity, progress_code
 from hardpde.training.status import CONVERGED
 

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_examples import load
 
 import hardpde as hp
 import hardpde.methods.exact  # the module: the package has a function of this name
@@ -16,6 +15,7 @@ from hardpde.geometry import Difference, Nearby, distances
 from hardpde.geometry.algorithms.nearby import FEW
 from hardpde.solving.settings import make_formulation, make_settings
 from hardpde.studies.bench import compile_steps, evaluations, xla_counts
+from helpers import load
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -7,7 +7,7 @@ import pytest
 
 from hardpde.studies.reproduction.published import PUBLISHED
 
-PAPER = Path(__file__).parents[2] / "shared" / "paper.tex"
+PAPER = Path(__file__).parents[3] / "shared" / "paper.tex"
 
 
 def tables(source: str) -> dict[str, dict[str, list[str]]]:

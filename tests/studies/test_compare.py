@@ -15,7 +15,6 @@ import numpy as np
 import optax
 import pytest
 from jax.flatten_util import ravel_pytree
-from test_cli import last_json, refused
 
 import hardpde as hp
 from hardpde.cli.parser import main
@@ -32,6 +31,7 @@ from hardpde.studies.compare import compare, plan, residual, step_times
 from hardpde.support.progress import Progress
 from hardpde.training import Stage, Training, adam, fit, fit_all, lbfgs, ssbroyden
 from hardpde.training.status import CONVERGED, RUNNING, STALLED
+from helpers import last_json, refused
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

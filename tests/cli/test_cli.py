@@ -19,6 +19,7 @@ from hardpde.problem.reference import Reference
 from hardpde.problems import PROBLEMS
 from hardpde.runs.folder import check_folder, prepare, settle
 from hardpde.support.progress import Progress
+from helpers import last_json, refused
 
 pytestmark = pytest.mark.usefixtures("quick_compilation", "compiled_once")
 
@@ -50,10 +51,6 @@ def call(capsys, *words):
         code = stop.code
     captured = capsys.readouterr()
     return code, captured.out, captured.err
-
-
-def last_json(out):
-    return json.loads(out.splitlines()[-1])
 
 
 @pytest.fixture(scope="module")
@@ -307,16 +304,6 @@ def test_ctrl_c_is_answered_by_how_to_go_on(user, elsewhere):
 
 
 # --- Mistakes --------------------------------------------------------------------------------------------------
-
-
-def refused(result, *words):
-    """Exit 2 and one sentence that says these words."""
-    code, _, err = result
-    assert code == 2
-    lines = err.strip().splitlines()
-    assert len(lines) == 1 and lines[0].startswith("hardpde: "), err
-    for word in words:
-        assert word in lines[0]
 
 
 @pytest.mark.parametrize("words, says", [
