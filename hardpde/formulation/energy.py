@@ -13,7 +13,7 @@ from hardpde.formulation.points import uniform
 from hardpde.problem.conditions import INITIAL, Condition
 from hardpde.problem.layout import stacked_rows
 from hardpde.problem.problem import Problem
-from hardpde.support.hardware import briefly
+from hardpde.support.compiling import compiled_quickly
 
 PointFunction = Callable[[Array, Array, Array], Array]
 
@@ -57,7 +57,7 @@ def find_energy(plain: Problem) -> Energy:
 
     Each equation may have either sign. Everything is read off at random points by automatic differentiation.
     """
-    with briefly():
+    with compiled_quickly():
         _check_kind(plain)
         signs = _check_equations(plain)
         points = {name: _boundary_points(plain, name) for name in {c.on: None for c in plain.pointwise}}

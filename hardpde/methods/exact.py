@@ -20,7 +20,8 @@ from hardpde.formulation.points import adaptive_choice, graded, uniform
 from hardpde.formulation.scales import residual_scale
 from hardpde.networks.mlp import MLP, mlp
 from hardpde.problem.problem import Problem, without_gradients
-from hardpde.support.hardware import briefly, default_chunks, here
+from hardpde.support.compiling import compiled_quickly
+from hardpde.support.hardware import current_device, default_chunks
 
 RARE = 0.03  # of the points
 MOST = 16  # collars that may hold one point
@@ -252,11 +253,11 @@ def on_cpu(function, argument: Array):
     """
     if isinstance(argument, jax.core.Tracer):
         return function(argument)
-    with briefly():
+    with compiled_quickly():
         if jax.default_backend() == "cpu":
             return function(argument)
         result = function(jax.device_put(argument, jax.local_devices(backend="cpu")[0]))
-    return jax.device_put(result, here())
+    return jax.device_put(result, current_device())
 
 
 def _assemble(ansatz: Exact, scale, x: Array, ids: Array, classes: tuple[int, ...], differentiate: bool,

@@ -19,7 +19,8 @@ from hardpde.formulation.scales import plain_scale
 from hardpde.networks.mlp import MLP, mlp
 from hardpde.networks.tiles import TILE, WORTH, Listed, Plan, plan
 from hardpde.problem.problem import Problem
-from hardpde.support.hardware import briefly, default_chunks
+from hardpde.support.compiling import compiled_quickly
+from hardpde.support.hardware import default_chunks
 
 SAMPLE = 4096  # points that show how far the parts of sub-networks reach
 
@@ -128,7 +129,7 @@ def _plans(problem: Problem, assemble: Callable[[Array, bool], Batch], points: i
     if TILE > WORTH * points:  # a tile each would be too much
         return []
     keys = jax.random.split(jax.random.key(0), 1 + len(problem.domain.boundaries))
-    with briefly():
+    with compiled_quickly():
         edges = problem.everywhen(jnp.concatenate([boundary.sample(key, SAMPLE // 4) for key, boundary
                                                    in zip(keys[1:], problem.domain.boundaries.values())]))
         inside = uniform(problem, keys[0], SAMPLE)

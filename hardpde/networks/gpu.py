@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.networks.jets import GPU_SLOTS, Slots, dual_of_tanh, joined, pieces, tanh_of, total
-from hardpde.support.hardware import here
+from hardpde.support.hardware import current_device
 
 NARROW = 5  # inputs or outputs of a layer, the constant among them
 EVEN = 4  # hidden widths are multiples of it on a GPU
@@ -53,7 +53,7 @@ def _exactly(array: Array) -> Any:
 
 def _has_bfloat16() -> bool:
     """Whether computations run on a GPU of NVIDIA's, from Ampere on."""
-    found = re.fullmatch(r"(\d+)\.\d+", getattr(here(), "compute_capability", ""))
+    found = re.fullmatch(r"(\d+)\.\d+", getattr(current_device(), "compute_capability", ""))
     return found is not None and int(found[1]) >= 8
 
 

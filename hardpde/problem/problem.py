@@ -18,7 +18,7 @@ from hardpde.problem.layout import Layout, arrange, stacked_rows
 from hardpde.problem.parameters import Parameter, Undeclared, append, column, declaring, middle, single
 from hardpde.problem.reference import Reference
 from hardpde.support.checking import is_number
-from hardpde.support.hardware import briefly
+from hardpde.support.compiling import compiled_quickly
 from hardpde.support.messages import first_line
 
 
@@ -143,7 +143,7 @@ class Problem:
         object.__setattr__(self, "parameters", _checked(self.parameters))
         if self.parameters and self.reference is not None and not callable(self.reference):
             raise ValueError("the reference of a family is a function of its parameters, by name, that makes one")
-        with briefly(), declaring(self.parameters, self.schema.point):
+        with compiled_quickly(), declaring(self.parameters, self.schema.point):
             self._check_time()
             self._check_boundaries()
             check_shape(self.domain)
@@ -168,7 +168,7 @@ class Problem:
 
     def check_conditions(self) -> None:
         """Whether the conditions are linear and agree with each other, so that they can be built in."""
-        with briefly():
+        with compiled_quickly():
             for condition in self.pointwise:
                 self._check_linear(condition)
             _ = self.layout, self.views
@@ -752,7 +752,7 @@ class Unfilled(Problem):
     origin: Problem | None = None
 
     def __post_init__(self) -> None:
-        with briefly():
+        with compiled_quickly():
             self._check_residual()
 
     @property

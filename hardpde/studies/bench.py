@@ -20,7 +20,7 @@ from hardpde.problem.problem import Problem
 from hardpde.solving.settings import make_formulation, make_settings
 from hardpde.solving.solve import run, run_seeds
 from hardpde.studies.compare import step_times
-from hardpde.support.hardware import often
+from hardpde.support.compiling import jit_for_speed
 from hardpde.support.provenance import device, provenance
 
 SAMPLE = 0.05  # seconds that one sample of a time takes at least: short functions are called many times
@@ -100,7 +100,7 @@ def compile_steps(formulation: Formulation | Spread, model: Model, batch: Batch)
 
         return jax.lax.fori_loop(0, number, one, (model, jnp.zeros((), jax.tree.leaves(model)[0].dtype)))
 
-    return often(steps).lower(model, batch, 1).compile()
+    return jit_for_speed(steps).lower(model, batch, 1).compile()
 
 
 def temporary_bytes(steps: Any) -> int:

@@ -12,13 +12,14 @@ import jax
 import numpy as np
 
 from hardpde.support.files import replacing
+from hardpde.support.hardware import first_process
 from hardpde.training.sharding import placed, whole
 
 
 def save(path: Path, tree: Any, meta: dict) -> None:
     """Write the arrays of a pytree and a JSON-able dictionary; of several processes, the first one does."""
     arrays = {f"leaf{i}": whole(leaf) for i, leaf in enumerate(jax.tree.leaves(tree))}
-    if jax.process_index() > 0:
+    if not first_process():
         return
     arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
     with replacing(path) as temporary, open(temporary, "wb") as file:

@@ -15,7 +15,8 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 
-from hardpde.support.hardware import compile_beside, here, often, seldom
+from hardpde.support.compiling import compile_in_background, jit_for_speed, jit_quickly
+from hardpde.support.hardware import current_device
 from hardpde.training import checkpoint, sharding
 from hardpde.training.ahead import ahead, looking_ahead
 from hardpde.training.base import Stage, Training
@@ -187,10 +188,11 @@ def _calls(formulation, stages: list[Stage], many: int) -> _Calls:
     return _Calls(
         lift,
         jax.jit(lambda keys: spread(lift(formulation.init)(keys))),
-        often(lift(formulation.loss)),
-        seldom(lift(lambda model, weights, batch: spread(
+        jit_for_speed(lift(formulation.loss)),
+        jit_quickly(lift(lambda model, weights, batch: spread(
             formulation.value_and_grad(model, batch._replace(weights=weights))))),
-        [cache(partial(_block, formulation, stage, many, seldom if stage.steps < few else often)) for stage in stages])
+        [cache(partial(_block, formulation, stage, many, jit_quickly if stage.steps < few else jit_for_speed))
+         for stage in stages])
 
 
 def _compiling(formulation, stages: list[Stage], first: int, calls: _Calls, weights: jax.Array,
@@ -204,7 +206,7 @@ def _compiling(formulation, stages: list[Stage], first: int, calls: _Calls, weig
         for function, arguments in _first_calls(formulation, stages[number], calls, number, model, weights, stage_keys):
             needed.setdefault(function, (number, arguments))
     jobs: dict[int, list[Future]] = {}
-    for (number, _), job in zip(needed.values(), compile_beside([(f, a) for f, (_, a) in needed.items()])):
+    for (number, _), job in zip(needed.values(), compile_in_background([(f, a) for f, (_, a) in needed.items()])):
         jobs.setdefault(number, []).append(job)
     return jobs
 
@@ -245,7 +247,7 @@ def _first_calls(formulation, stage: Stage, calls: _Calls, number: int, model: A
 
 def _kinds(function: Callable, *arguments: Any) -> Any:
     """Shapes and types of what a function returns, as they are once it is settled."""
-    place = jax.sharding.SingleDeviceSharding(here())
+    place = jax.sharding.SingleDeviceSharding(current_device())
     return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=place, weak_type=a.weak_type),
                         jax.eval_shape(function, *arguments))
 

@@ -10,7 +10,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from hardpde.support import hardware as compiling
+from hardpde.support.hardware import current_device, several_processes
 
 _TAKEN = RLock()
 
@@ -40,7 +40,7 @@ def everywhere(mesh: Mesh | None, tree: Any) -> Any:
 def settled(mesh: Mesh | None, tree: Any) -> Any:
     """The tree, bound to the device that computes: a function is compiled again for arguments that are bound and were
     not."""
-    return tree if mesh is not None else jax.device_put(tree, compiling.here())
+    return tree if mesh is not None else jax.device_put(tree, current_device())
 
 
 def laid_out(mesh: Mesh | None, state: Any, weights: int) -> Any:
@@ -98,4 +98,4 @@ def placed(found: np.ndarray, like: jax.Array) -> jax.Array:
 
 def agreed(yes: bool) -> bool:
     """What the first of several processes says."""
-    return yes if jax.process_count() == 1 else bool(multihost_utils.broadcast_one_to_all(np.asarray(yes)))
+    return yes if not several_processes() else bool(multihost_utils.broadcast_one_to_all(np.asarray(yes)))

@@ -39,7 +39,7 @@ from hardpde.networks.gpu import _tanh_jet, points_first
 from hardpde.problem.fields import Filled
 from hardpde.problem.problem import without_gradients
 from hardpde.problems import heat_ball
-from hardpde.support.hardware import briefly
+from hardpde.support.compiling import compiled_quickly
 from hardpde.training import Training, fit, levenberg_marquardt
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -718,7 +718,7 @@ def test_products_are_in_full_precision_wherever_they_run(dtype, capability, six
     array = np.zeros(1, dtype)
     wished = jax.lax.DotAlgorithmPreset.BF16_BF16_F32_X6 if six else "highest"
     assert networks._exactly(array) == wished
-    with briefly():  # on the CPU
+    with compiled_quickly():  # on the CPU
         assert networks._exactly(array) == "highest"
 
 

@@ -14,6 +14,7 @@ from jax.flatten_util import ravel_pytree
 
 import hardpde as hp
 from hardpde.methods import exact
+from hardpde.support.hardware import current_device
 from hardpde.training import OPTIMISERS, Stage, adam, fit, fit_all, ssbroyden
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -139,16 +140,14 @@ def test_stages_of_ones_own_say_what_is_wrong(problem):
 
 
 def test_a_training_runs_where_it_is_told_to(formulation, monkeypatch):
-    from hardpde.support import hardware as compiling
-
     cpu = jax.devices("cpu")[0]
-    assert compiling.here() == cpu
+    assert current_device() == cpu
     for wished in (cpu, "cpu"):
         with jax.default_device(wished):
-            assert compiling.here() == cpu
+            assert current_device() == cpu
     other = object()
     monkeypatch.setattr(jax, "local_devices", lambda backend=None: [other])
-    assert compiling.here() is other
+    assert current_device() is other
 
 
 def test_a_block_is_compiled_once_however_many_there_are(formulation, caplog):
@@ -176,7 +175,7 @@ def test_a_block_is_compiled_once_however_many_there_are(formulation, caplog):
 def test_what_stages_call_is_compiled_beside_the_draws(formulation, many, caplog, monkeypatch):
     """Then their calls compile nothing: first model, held-out loss, the loss with its gradient, the block of each."""
     module, calls = sys.modules["hardpde.training.fit"], []
-    beside = module.compile_beside
+    beside = module.compile_in_background
 
     def compilations():
         caplog.clear()
@@ -187,10 +186,10 @@ def test_what_stages_call_is_compiled_beside_the_draws(formulation, many, caplog
                     jax.random.split(jax.random.key(0), many))
         return sum("Finished XLA compilation" in record.getMessage() for record in caplog.records)
 
-    monkeypatch.setattr(module, "compile_beside", lambda jobs: calls.append(jobs) or [])
+    monkeypatch.setattr(module, "compile_in_background", lambda jobs: calls.append(jobs) or [])
     compilations()  # what is compiled once in a process
     one_by_one = compilations()
-    monkeypatch.setattr(module, "compile_beside", lambda jobs: [job for job in beside(jobs) if job.result()])
+    monkeypatch.setattr(module, "compile_in_background", lambda jobs: [job for job in beside(jobs) if job.result()])
     assert len(calls[-1]) == 7 and compilations() == one_by_one - 7
 
 

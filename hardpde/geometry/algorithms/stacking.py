@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hardpde.support.hardware import briefly
+from hardpde.support.compiling import compiled_quickly
 
 if TYPE_CHECKING:
     from hardpde.geometry.base import Kind, Piece
@@ -35,7 +35,7 @@ def clamp(x: jax.Array, lo: Any, hi: Any) -> jax.Array:
 
 def concrete(function: Callable, *args: Any) -> Any:
     """NumPy result of a (jitted) function of concrete arguments, also while a caller is being traced."""
-    with briefly():
+    with compiled_quickly():
         if not isinstance(jnp.zeros(()), jax.core.Tracer):
             return jax.tree.map(np.asarray, function(*args))
         # Only where needed: it makes JAX run the constant parts of `function` one operation at a time.

@@ -1,4 +1,4 @@
-"""Compiling: soon where things run once, with all care beside other work, and never one by mistake for the other."""
+"""Compiling: quickly where things run once, for speed in the background, and never one by mistake for the other."""
 
 import threading
 
@@ -6,13 +6,13 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from hardpde.support import hardware as compiling
-from hardpde.support.hardware import briefly, compile_beside, often, seldom
+from hardpde.support import compiling
+from hardpde.support.compiling import compile_in_background, compiled_quickly, jit_for_speed, jit_quickly
 
 OPTION = "jax_disable_most_optimizations"
 
 
-@pytest.fixture(autouse=True, params=[False, True], ids=["well", "soon"])
+@pytest.fixture(autouse=True, params=[False, True], ids=["for speed", "quickly"])
 def before(request):
     """What the option is outside; all of this leaves it as it was."""
     outside = jax.config.read(OPTION)
@@ -22,24 +22,24 @@ def before(request):
     jax.config.update(OPTION, outside)
 
 
-def test_briefly_and_again(before):
-    with briefly():
-        with briefly():
+def test_compiled_quickly_and_again(before):
+    with compiled_quickly():
+        with compiled_quickly():
             assert jax.config.read(OPTION)
         assert jax.config.read(OPTION)
     assert jax.config.read(OPTION) == before
 
 
-def test_threads_that_compile_briefly_and_leave_in_any_order(before):
+def test_threads_that_compile_quickly_and_leave_in_any_order(before):
     inside, leave = threading.Event(), threading.Event()
 
     def other():
-        with briefly():
+        with compiled_quickly():
             inside.set()
             leave.wait(10)
 
     thread = threading.Thread(target=other)
-    with briefly():
+    with compiled_quickly():
         thread.start()
         assert inside.wait(10)
     assert jax.config.read(OPTION)  # the other is still there
@@ -57,21 +57,21 @@ def test_nothing_is_turned_off_while_others_compile(before):
         assert go.wait(10)
         return x + 1
 
-    (job,) = compile_beside([(slow, (jnp.ones(3),))])
+    (job,) = compile_in_background([(slow, (jnp.ones(3),))])
     assert started.wait(10)
-    with briefly():
+    with compiled_quickly():
         assert jax.config.read(OPTION) == before
         go.set()
         job.result()
     started.clear()
     assert slow(jnp.ones(3)).sum() == 6 and not started.is_set()  # it is traced and compiled already
-    with briefly():
+    with compiled_quickly():
         assert jax.config.read(OPTION)
 
 
-def test_nothing_is_compiled_beside_where_all_is_brief():
-    with briefly():
-        assert compile_beside([(jax.jit(lambda x: x), (jnp.ones(()),))]) == []
+def test_nothing_is_compiled_in_the_background_where_all_is_quick():
+    with compiled_quickly():
+        assert compile_in_background([(jax.jit(lambda x: x), (jnp.ones(()),))]) == []
 
 
 def test_a_fault_is_left_to_the_call():
@@ -79,9 +79,9 @@ def test_a_fault_is_left_to_the_call():
     def wrong(x):
         return x @ jnp.ones(5)
 
-    (job,) = compile_beside([(wrong, (jnp.ones(3),))])
+    (job,) = compile_in_background([(wrong, (jnp.ones(3),))])
     assert isinstance(job.exception(), TypeError)
-    with briefly():  # and nobody waits for it
+    with compiled_quickly():  # and nobody waits for it
         assert jax.config.read(OPTION)
     with pytest.raises(TypeError):
         wrong(jnp.ones(3))
@@ -93,6 +93,6 @@ def test_an_option_that_the_compiler_does_not_know_is_left_out(monkeypatch):
     known = ("xla_cpu_enable_fast_math", "False")
     for option, expected in ((known, dict([known])), (("xla_gpu_no_such_option", "CONCURRENT"), None)):
         assert compiling._known(option) == expected
-        for name, jit in (("_AT_ONCE", often), ("_UNTRIED", seldom)):
+        for name, jit in (("_AT_ONCE", jit_for_speed), ("_UNTRIED", jit_quickly)):
             monkeypatch.setattr(compiling, name, option)
             assert jit(lambda x: x + 1)(jnp.ones(3)).sum() == 6
