@@ -12,7 +12,7 @@ from pathlib import Path
 
 from others import table as others_table
 
-from hardpde.evaluation.report.comparison import UNDEFINED, statistic_text, summarise
+from hardpde.evaluation.statistics import UNDEFINED, statistic_text, summarise
 from hardpde.studies.reproduction.comparisons import NAMES, SEEDS, STEPS, TABLES, Study
 from hardpde.studies.reproduction.published import PUBLISHED
 from hardpde.studies.reproduction.reproduce import EXPERIMENTS

@@ -10,7 +10,8 @@ from hardpde.evaluation.certificate import certify, random_models, violation
 from hardpde.evaluation.errors import make_reference, measure_baselines
 from hardpde.evaluation.export import export
 from hardpde.evaluation.figures.pictures import draw_domain
-from hardpde.evaluation.report.comparison import endings, in_short, markdown, write_comparison
+from hardpde.evaluation.report.comparison import write_comparison
+from hardpde.evaluation.report.comparison_tables import endings, in_short, markdown
 from hardpde.methods import METHODS
 from hardpde.problems import PROBLEMS
 from hardpde.problems.fem import REFERENCES, compute_reference

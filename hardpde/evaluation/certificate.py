@@ -16,6 +16,8 @@ from hardpde.problem.conditions import INITIAL, Condition
 from hardpde.problem.parameters import append
 from hardpde.problem.problem import Period, Problem
 
+EXACT = 1e-10  # below it a condition is called exact
+
 
 def certify(formulation, models: list, points: int = 1000) -> list[dict]:
     """max |A q − g| of each condition over at least `points` points of its boundary, corners and ends of time

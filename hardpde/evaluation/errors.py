@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hardpde.evaluation.metrics import errors
+from hardpde.evaluation.metrics import field_errors
 from hardpde.problem.parameters import append, middle
 from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference, node_weights
@@ -102,11 +102,11 @@ def compare(problem: Problem, predicted: Mapping[str, Any], reference: Reference
         for index in np.ndindex(shape):
             where = (..., *index) if shape else ...
             p, r = values[where][..., keep], known[where][..., keep]
-            found = errors(p, r, reference.times)
-            parts = {part: errors(p[..., mask[keep]], r[..., mask[keep]], reference.times)
+            found = field_errors(p, r, reference.times)
+            parts = {part: field_errors(p[..., mask[keep]], r[..., mask[keep]], reference.times)
                      for part, mask in reference.masks.items()}
             if weights is not None:
-                parts[WEIGHTED] = errors(p, r, reference.times, weights[keep])
+                parts[WEIGHTED] = field_errors(p, r, reference.times, weights[keep])
             if parts:
                 found["parts"] = {part: {key: value for key, value in row.items() if key != "by_time"}
                                   for part, row in parts.items()}

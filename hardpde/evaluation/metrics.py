@@ -55,9 +55,17 @@ METRICS: dict[str, Metric] = {
     "relative_l2": relative_l2,
     "max": largest,
 }
+METRIC_NAMES = {
+    "mae": "MAE",
+    "mape": "MAPE",
+    "wmape": "WMAPE",
+    "relative_l2": "relative L²",
+    "max": "max |error|",
+}
+PERCENT = ("mape", "wmape", "relative_l2")  # told in percent
 
 
-def errors(
+def field_errors(
     prediction: ArrayLike, reference: ArrayLike, times: ArrayLike | None = None, weights: Weights = None
 ) -> dict[str, Any]:
     """All metrics of one field; with `times` (k,), of arrays (k, n, …), averaged over the times.
@@ -95,7 +103,7 @@ def _pair(prediction: ArrayLike, reference: ArrayLike) -> tuple[np.ndarray, np.n
 def _together(
     prediction: ArrayLike, reference: ArrayLike, weights: Weights
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same with a weight for every value."""
+    """Prediction, reference and a weight for every value, once their shapes are found to fit."""
     p, r = _pair(prediction, reference)
     w = np.ones(p.shape[:1]) if weights is None else np.asarray(weights, float)
     if w.shape != p.shape[:1] or not np.all(w >= 0) or not np.any(w > 0):

@@ -3,12 +3,12 @@
 Pictures are left out where matplotlib is missing.
 """
 
-import base64
-import io
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from html import escape
 from typing import Any
+
+from hardpde.support.tables import html_table
 
 KINDS = ("dirichlet", "neumann", "robin", "slip", "traction", "initial", "interface", "periodic")
 
@@ -77,13 +77,12 @@ def _picture(draw: Callable[[Any], Any]) -> str:
     """A figure inside the text; nothing where pictures cannot be drawn."""
     try:
         from hardpde.evaluation.figures import pictures
+        from hardpde.evaluation.figures.base import data_uri
 
-        buffer = io.BytesIO()
-        draw(pictures).savefig(buffer, format="png", dpi=75)
+        source = data_uri(draw(pictures), "png", 75)
     except Exception:
         return ""
-    data = base64.b64encode(buffer.getvalue()).decode()
-    return f"<img alt='' style='max-width:100%;background:#fff' src='data:image/png;base64,{data}'>"
+    return f"<img alt='' style='max-width:100%;background:#fff' src='{source}'>"
 
 
 def _kind(name: str) -> str:
@@ -103,9 +102,4 @@ def _lines(facts: Iterable[tuple[str, str]]) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    if not rows:
-        return ""
-    first = "".join(f"<th style='text-align:left'>{escape(cell)}</th>" for cell in head)
-    lines = "".join("<tr>" + "".join(f"<td style='text-align:left'>{escape(str(cell))}</td>" for cell in row) + "</tr>"
-                    for row in rows)
-    return f"<table><thead><tr>{first}</tr></thead><tbody>{lines}</tbody></table>"
+    return html_table(head, rows, cell=" style='text-align:left'") if rows else ""

@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 import hardpde  # noqa: F401  (float64)
+from hardpde.evaluation.figures.convergence import convergence
+from hardpde.evaluation.figures.error_bars import error_bars
 from hardpde.evaluation.report import comparison
-from hardpde.evaluation.report.comparison import interval, markdown, number_text, summarise, write_comparison
+from hardpde.evaluation.report.comparison import write_comparison
+from hardpde.evaluation.report.comparison_tables import headline, markdown
+from hardpde.evaluation.statistics import SHOWN, interval, number_text, statistic, statistic_text, summarise
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -96,12 +100,12 @@ def test_an_interval_needs_finite_numbers(values):
 
 
 def test_a_statistic_is_over_what_is_finite():
-    found = comparison.statistic([1.0, None, 3.0, math.nan, math.inf, 2.0])
+    found = statistic([1.0, None, 3.0, math.nan, math.inf, 2.0])
     assert found["mean"] == 2.0 and found["half_width"] == pytest.approx(2.484, abs=5e-4)
     assert found["values"] == [1.0, None, 3.0, None, None, 2.0]
-    assert comparison.statistic([None, math.nan]) == {"mean": None, "half_width": None, "values": [None, None]}
-    assert comparison.statistic_text(found) == "2.0 ± 2.5 (3 of 6 seeds)"
-    assert comparison.statistic_text(comparison.statistic([None])) == "–" == comparison.statistic_text(None)
+    assert statistic([None, math.nan]) == {"mean": None, "half_width": None, "values": [None, None]}
+    assert statistic_text(found) == "2.0 ± 2.5 (3 of 6 seeds)"
+    assert statistic_text(statistic([None])) == "–" == statistic_text(None)
 
 
 def test_the_summary_has_every_number():
@@ -219,14 +223,14 @@ def test_the_best_is_bold():
 
 def test_the_headline_says_by_how_much():
     summary = summarise(made_records())
-    text = comparison.headline(summary, BASELINES, ["grad_T"])
+    text = headline(summary, BASELINES, ["grad_T"])
     assert text.startswith("exact has the smallest MAE of T: 1.4e-7 ± 2e-8; the next is adaptive_pinn_with_a_long_name")
     assert re.search(r"3\d,000 times as much, and the intervals are apart\.$", text)
     close = {"a": [1.0, 1.2], "b": [1.1, 1.3]}
     runs = {name: [{"seed": k, "errors": {"u": {"mae": v}}} for k, v in enumerate(v)] for name, v in close.items()}
-    text = comparison.headline(summarise([{"method": name, "runs": rows} for name, rows in runs.items()]))
+    text = headline(summarise([{"method": name, "runs": rows} for name, rows in runs.items()]))
     assert text.endswith("1.09 times as much, but the intervals overlap.")
-    bare = comparison.headline(summarise([made_record("hc", 0.1, components=())]))
+    bare = headline(summarise([made_record("hc", 0.1, components=())]))
     assert bare.startswith("hc has the smallest residual: 0.001")
 
 
@@ -247,7 +251,7 @@ def curves(axis):
 
 def test_convergence_has_a_line_for_every_method():
     records = made_records()
-    figure = comparison.convergence(records)
+    figure = convergence(records)
     steps, energy, seconds, energy_seconds = figure.axes
     assert (steps.get_yscale(), energy.get_yscale()) == ("log", "linear") and "energy" in energy.get_title()
     assert len(curves(steps)) == len(curves(seconds)) == 9 and len(curves(energy)) == len(curves(energy_seconds)) == 1
@@ -262,15 +266,15 @@ def test_convergence_has_a_line_for_every_method():
     assert line.get_ydata()[-1] == np.median([run["history"][-1]["held_out"] for run in records[0]["runs"]])
     assert curves(seconds)[1].get_xdata()[-1] == records[1]["runs"][0]["history"][-1]["seconds"]
     assert pixels(figure)[..., :3].std() > 1
-    assert len(comparison.convergence(records[:8]).axes) == 2
+    assert len(convergence(records[:8]).axes) == 2
 
 
 def test_stages_that_change_at_different_steps_are_not_marked():
     records = made_records()[:2]
-    assert any(line.get_linestyle() == ":" for line in comparison.convergence(records).axes[0].lines)
+    assert any(line.get_linestyle() == ":" for line in convergence(records).axes[0].lines)
     for run in records[1]["runs"]:
         run["history"] = run["history"][:20] + run["history"][25:]
-    assert not any(line.get_linestyle() == ":" for line in comparison.convergence(records).axes[0].lines)
+    assert not any(line.get_linestyle() == ":" for line in convergence(records).axes[0].lines)
 
 
 def test_seeds_that_ended_early_stay_and_those_that_diverged_do_not():
@@ -281,7 +285,7 @@ def test_seeds_that_ended_early_stay_and_those_that_diverged_do_not():
 
     runs = [run(0, [1, 2, 3, 4], [8.0, 4.0, 2.0, 1.0]), run(1, [1, 2], [4.0, 3.0]),
             run(2, [1, 2, 3], [1e-9, None, math.nan]), run(3, [], []), {"seed": 4, "history": None}]
-    figure = comparison.convergence([{"method": "a", "runs": runs}, {"method": "b", "runs": [runs[3]]}])
+    figure = convergence([{"method": "a", "runs": runs}, {"method": "b", "runs": [runs[3]]}])
     first, second = figure.axes[0].lines
     assert first.get_xdata().tolist() == [1, 2, 3, 4] and first.get_ydata().tolist() == [4.0, 3.5, 2.5, 2.0]
     assert len(second.get_xdata()) == 0 and pixels(figure).size
@@ -290,7 +294,7 @@ def test_seeds_that_ended_early_stay_and_those_that_diverged_do_not():
 
 
 def test_error_bars_show_every_method():
-    figure = comparison.error_bars(summarise(made_records()), BASELINES, ["grad_T"])
+    figure = error_bars(summarise(made_records()), BASELINES, ["grad_T"])
     [axis] = figure.axes
     assert [label.get_text() for label in axis.get_yticklabels()] == [*METHODS, "initial temperature"]
     assert axis.get_xscale() == "log" and len(axis.lines) == len(METHODS)
@@ -299,7 +303,7 @@ def test_error_bars_show_every_method():
     assert (low, high) == pytest.approx((mean - half_width, mean + half_width))
     assert axis.get_xlim()[0] < 1e-7 and axis.get_xlim()[1] > 0.4
     many = made_records(timed=False, components=[f"u[{k}]" for k in range(7)])
-    assert len(comparison.error_bars(summarise(many)).axes) == comparison.SHOWN
+    assert len(error_bars(summarise(many)).axes) == SHOWN
     assert pixels(figure)[..., :3].std() > 1
 
 

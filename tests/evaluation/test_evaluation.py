@@ -66,7 +66,7 @@ def test_metrics_by_hand():
 
 def test_averages_are_means_over_the_times():
     p, r = np.array([[1.0, 1.0], [3.0, 5.0]]), np.array([[1.0, 2.0], [4.0, 4.0]])
-    found = metrics.errors(p, r, [0.0, 0.5])
+    found = metrics.field_errors(p, r, [0.0, 0.5])
     assert found["mae"] == pytest.approx((0.5 + 1.0) / 2)
     assert found["mape"] == pytest.approx((0.25 + 0.25) / 2)
     assert found["wmape"] == pytest.approx((1 / 3 + 2 / 8) / 2)
@@ -76,32 +76,32 @@ def test_averages_are_means_over_the_times():
 
 
 def test_what_is_not_defined_is_none():
-    zero_somewhere = metrics.errors([1.0, 1.0], [0.0, 1.0])
+    zero_somewhere = metrics.field_errors([1.0, 1.0], [0.0, 1.0])
     assert zero_somewhere["mape"] is None and zero_somewhere["wmape"] == 1.0
-    zero = metrics.errors([[1.0], [1.0]], [[0.0], [2.0]], [0.0, 1.0])
+    zero = metrics.field_errors([[1.0], [1.0]], [[0.0], [2.0]], [0.0, 1.0])
     assert zero["mape"] is None and zero["wmape"] is None and zero["relative_l2"] is None
     assert zero["mae"] == 1.0 and zero["by_time"][1]["mape"] == 0.5
-    assert set(metrics.errors([float("nan")], [1.0]).values()) == {None}
+    assert set(metrics.field_errors([float("nan")], [1.0]).values()) == {None}
 
 
 def test_metrics_name_what_does_not_fit():
     with pytest.raises(ValueError, match="prediction has shape"):
         metrics.mae([1.0], [1.0, 2.0])
     with pytest.raises(ValueError, match="one row of values per time"):
-        metrics.errors([[1.0]], [[1.0]], [0.0, 1.0])
+        metrics.field_errors([[1.0]], [[1.0]], [0.0, 1.0])
     with pytest.raises(ValueError, match="no values"):
         metrics.mae([], [])
 
 
 def test_weights_count_values():
     p, r, w = [1.0, 2.0, 5.0], [2.0, 2.0, 4.0], [3.0, 1.0, 0.0]
-    found = metrics.errors(p, r, weights=w)
+    found = metrics.field_errors(p, r, weights=w)
     assert found["mae"] == pytest.approx(3 / 4)
     assert found["mape"] == pytest.approx(1.5 / 4)
     assert found["wmape"] == pytest.approx(3 / 8)
     assert found["relative_l2"] == pytest.approx(np.sqrt(3 / 16))
     assert found["max"] == 1.0
-    twice = metrics.errors([p, p], [r, r], [0.0, 1.0], w)
+    twice = metrics.field_errors([p, p], [r, r], [0.0, 1.0], w)
     assert twice["mae"] == found["mae"] == twice["by_time"][1]["mae"]
     assert metrics.mae(np.transpose([p, p]), np.transpose([r, r]), w) == found["mae"]
     for wrong in ([1.0, 1.0], [0.0, 0.0, 0.0], [1.0, -1.0, 1.0]):
@@ -541,7 +541,7 @@ def report(holed, tmp_path_factory):
         "A <i>title</i> {style}",
         {"seed": 7, "note": "<script>alert(1)</script>",
          "provenance": {"commit": "abc123", "versions": {"jax": "1"}}},
-        {"<b>": metrics.errors(1.01 * r, r, times)},
+        {"<b>": metrics.field_errors(1.01 * r, r, times)},
         [{"name": "robin <u>", "boundary": "cell", "violation": 3.25e-15},
          {"name": "soft", "boundary": "pipe", "violation": float("inf")}],
         HISTORY,

@@ -18,7 +18,7 @@ from jax.flatten_util import ravel_pytree
 
 import hardpde as hp
 from hardpde.cli.parser import main
-from hardpde.evaluation.report.comparison import endings
+from hardpde.evaluation.report.comparison_tables import endings
 from hardpde.methods import METHODS, exact, pinn_la
 from hardpde.networks.mlp import count
 from hardpde.problems import PROBLEMS

@@ -1,5 +1,7 @@
-"""What figures share: colours, frames, scales."""
+"""What figures share: colours, frames, scales; and how one gets into a page."""
 
+import base64
+import io
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,13 @@ Cells = np.ndarray | None
 
 def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained", dpi=110, facecolor="white")
+
+
+def data_uri(figure: Figure, kind: str, dpi: int, **options: Any) -> str:
+    """A figure as text that stands in a page in place of the address of a picture."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind, dpi=dpi, **options)
+    return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
 def colourbar(figure: Figure, drawn: Any, axes: list[Axes], values: np.ndarray, label: str = "") -> None:

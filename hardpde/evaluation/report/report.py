@@ -1,31 +1,18 @@
 """One page about a run: report.html, a single file that opens in any browser, without server or network."""
 
-import base64
-import io
-import json
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
-from PIL import features
-
+from hardpde.evaluation.certificate import EXACT
+from hardpde.evaluation.figures.base import Figure
 from hardpde.evaluation.figures.history import total_steps
+from hardpde.evaluation.metrics import METRIC_NAMES, PERCENT
 from hardpde.evaluation.report.browser import curve, packed
-from hardpde.support.files import replacing
-
-EXACT = 1e-10  # below it a condition is called exact
-METRIC_NAMES = {
-    "mae": "MAE",
-    "mape": "MAPE",
-    "wmape": "WMAPE",
-    "relative_l2": "relative L²",
-    "max": "max |error|",
-}
-PERCENT = ("mape", "wmape", "relative_l2")
+from hardpde.evaluation.report.page import captioned, cards, section, settings_tables, table, tags, write_page
+from hardpde.evaluation.statistics import count_text, value_text
 
 
 def write_report(
@@ -44,7 +31,7 @@ def write_report(
     """Write the report of a run to `path`.
 
     settings:    plain data; a value that is a mapping becomes a table of its own ("provenance", "method", …)
-    metrics:     {field: what `metrics.errors` returned}, empty without a reference; "parts" holds more of them
+    metrics:     {field: what `metrics.field_errors` returned}, empty without a reference; "parts" holds more of them
     certificate: [{"name", "boundary", "violation"}], max |A q - g| of every condition
     history:     lists "step", "loss", "held_out", "stage", "seconds" of equal length, as for `history_plot`
     fields:      {field: (x, cells, times, prediction, known values or None)}, shapes as in `figures.maps.field_grid`;
@@ -72,36 +59,12 @@ def write_report(
     write_page(path, title, body, page)
 
 
-def write_page(path: str | Path, title: str, body: Iterable[str], data: Mapping[str, Any] | None = None) -> None:
-    """Write one page of HTML parts, those that are empty left out; `data` is what its script draws."""
-    content = "\n".join(filter(None, body))
-    links = "".join(f"<a href='#{name}'>{text}</a>"
-                    for name, text in re.findall(r"<section id='([^']*)'><h2>(.*?)</h2>", content))
-    if data is not None:  # no text of a user may end the script
-        text = json.dumps(data, allow_nan=False, ensure_ascii=True).replace("<", "\\u003c")
-        content += f"\n<script type='application/json' id='data'>{text}</script>"
-    style, script = ((Path(__file__).parent / "page" / name).read_text("utf-8") for name in ("page.css", "page.js"))
-    page = PAGE.format(title=escape(title), style=style, script=script, body=content, links=links)
-    with replacing(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")
 
 
-class Strong(str):
-    """Text of a cell that stands out in its table."""
 
 
-def section(title: str, *parts: str) -> str:
-    content = "\n".join(filter(None, parts))
-    name = re.sub(r"\W+", "-", title.lower()).strip("-")
-    return f"<section id='{name}'><h2>{escape(title)}</h2>\n{content}\n</section>" if content else ""
 
 
-def tags(settings: Mapping[str, Any]) -> str:
-    """The plain settings in one line, under the title."""
-    plain = [(k, v) for k, v in settings.items() if not isinstance(v, (Mapping, list, tuple))]
-    return "<p class='tags'>" + "".join(
-        f"<span>{escape(str(k).replace('_', ' '))} <b>{escape(value_text(v))}</b></span>" for k, v in plain
-    ) + "</p>"  # fmt: skip
 
 
 def _headline(
@@ -130,14 +93,6 @@ def _headline(
     return cards(rows)
 
 
-def cards(rows: Iterable[tuple[str, str, str]]) -> str:
-    """Large numbers side by side, each with a label above and a note below."""
-    return "<div class='cards'>" + "".join(
-        f"<div class='card'><div class='label'>{escape(label)}</div>"
-        f"<div class='number'>{escape(number)}</div>"
-        f"<div class='note'>{escape(note).replace(' %', '&nbsp;%')}</div></div>"
-        for label, number, note in rows
-    ) + "</div>"  # fmt: skip
 
 
 def _errors(metrics: Mapping[str, Mapping[str, Any]], baselines: Mapping[str, Mapping]) -> str:
@@ -149,7 +104,7 @@ def _errors(metrics: Mapping[str, Mapping[str, Any]], baselines: Mapping[str, Ma
     timed = any("by_time" in errors for errors in metrics.values())
     parted = any("parts" in errors for errors in metrics.values())
     head = ["field"] + ["prediction"] * bool(baselines) + ["nodes"] * parted + ["t"] * timed
-    lines = []
+    lines, styles = [], []
     for name in metrics:
         for who, found in tables.items():
             if name not in found:
@@ -161,38 +116,26 @@ def _errors(metrics: Mapping[str, Mapping[str, Any]], baselines: Mapping[str, Ma
             for i, (part, when, row) in enumerate(rows):
                 cells = [name if own and not i else ""] + ["" if i else who] * bool(baselines)
                 cells += [part] * parted + [when] * timed
-                style = ("" if i else "total") if own else "trivial"
-                lines.append(([*cells, *(_metric(key, row.get(key)) for key in METRIC_NAMES)], style))
+                lines.append([*cells, *(_metric(key, row.get(key)) for key in METRIC_NAMES)])
+                styles.append(("" if i else "total") if own else "trivial")
     notes = []
     if timed:
         notes.append("An average is the mean over the times of the metric at each time; max is over all times.")
     if any("area-weighted" in errors.get("parts", {}) for errors in metrics.values()):
         notes.append("Area-weighted: every node counts by the area of the cells round it.")
-    return table([*head, *METRIC_NAMES.values()], lines, left=len(head) - timed) + "".join(
+    return table([*head, *METRIC_NAMES.values()], lines, styles, left=len(head) - timed) + "".join(
         f"<p class='small'>{note}</p>" for note in notes)  # fmt: skip
 
 
 def _certificate(certificate: Sequence[Mapping[str, Any]]) -> str:
     if not certificate:
         return ""
-    rows = []
-    for row in certificate:
-        exact = _float(row["violation"]) <= EXACT
-        rows.append(
-            (
-                [
-                    row["name"],
-                    row["boundary"],
-                    _metric("", row["violation"]),
-                    "exact" if exact else "approximate",
-                ],
-                "good" if exact else "weak",
-            )
-        )
-    note = (
-        f"<p class='small'>Exact: max |A q − g| on the boundary is at most {EXACT:g}, that is, rounding.</p>"
-    )
-    return table(["condition", "boundary", "max |A q − g|", ""], rows, left=2) + note
+    exact = [_float(row["violation"]) <= EXACT for row in certificate]
+    rows = [[row["name"], row["boundary"], _metric("", row["violation"]), "exact" if holds else "approximate"]
+            for row, holds in zip(certificate, exact)]
+    note = f"<p class='small'>Exact: max |A q − g| on the boundary is at most {EXACT:g}, that is, rounding.</p>"
+    styles = ["good" if holds else "weak" for holds in exact]
+    return table(["condition", "boundary", "max |A q − g|", ""], rows, styles, left=2) + note
 
 
 def _along(profile: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,8 +174,8 @@ def _training(history: Mapping[str, Sequence], endings: Sequence[Mapping[str, An
         parts.append("<p class='legend'><span>training loss</span><span>held-out loss</span></p>"
                      "<div><div class='chart' data-chart='history'></div><p class='said'></p></div>")
     if endings:
-        rows = (([row["stage"], f"{row['steps']:,}", row["why"]], "") for row in endings)
-        parts.append(table(["stage", "steps", "why it ended"], rows, words=("why it ended",)))
+        rows = ([row["stage"], f"{row['steps']:,}", row["why"]] for row in endings)
+        parts.append(table(["stage", "steps", "why it ended"], rows, words=True))
     return "\n".join(parts)
 
 
@@ -269,62 +212,16 @@ def _fields(page: Mapping[str, Any], metrics: Mapping[str, Mapping[str, Any]]) -
         yield "<noscript><p>The fields are drawn by a script; the folder figures has them as pictures.</p></noscript>"
 
 
-def captioned(caption: str, figure: Figure) -> str:
-    return f"<figure>{_image(figure, caption)}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
-def _image(figure: Figure, text: str) -> str:
-    kind = "webp" if features.check("webp") else "png"
-    buffer = io.BytesIO()
-    options: dict[str, Any] = {"pil_kwargs": {"quality": 90, "method": 4}} if kind == "webp" else {}
-    figure.savefig(buffer, format=kind, dpi=130, **options)
-    data = base64.b64encode(buffer.getvalue()).decode()
-    return f"<img src='data:image/{kind};base64,{data}' alt='{escape(text)}'>"
 
 
-def settings_tables(settings: Mapping[str, Any]) -> str:
-    """Plain settings first, then a table for each group."""
-    groups = {"run": {k: v for k, v in settings.items() if not isinstance(v, Mapping)}}
-    groups |= {str(k): dict(v) for k, v in settings.items() if isinstance(v, Mapping)}
-    return "<div class='groups'>" + "".join(
-        f"<div><h3>{escape(name)}</h3>"
-        + table([], (([key, value], "") for key, value in _flat(group)), words=("", ""))
-        + "</div>"
-        for name, group in groups.items()
-        if group
-    ) + "</div>"  # fmt: skip
 
 
-def _flat(group: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
-    for key, value in group.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key} ")
-        elif isinstance(value, (list, tuple)) and any(isinstance(item, Mapping) for item in value):
-            for i, item in enumerate(value, 1):
-                yield from _flat({str(i): item}, f"{prefix}{key} ")
-        elif isinstance(value, (list, tuple)):
-            yield prefix + str(key), ", ".join(map(value_text, value))
-        else:
-            yield prefix + str(key), value_text(value)
 
 
-def table(
-    head: Sequence[str], rows: Iterable[tuple[Sequence[str], str]], words: Sequence[str] = (), left: int = 1
-) -> str:
-    """A table of escaped text; a row comes with its style; the first `left` columns are text."""
-    first = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-    lines = "".join(
-        f"<tr class='{style}'>" + "".join(map(_cell, cells)) + "</tr>\n"
-        for cells, style in rows
-    )
-    kind = " class='words'" if words else f" class='left{left}'" if left > 1 else ""
-    opening = f"<thead><tr>{first}</tr></thead>" if head else ""
-    return f"<div class='scroll'><table{kind}>{opening}<tbody>\n{lines}</tbody></table></div>"
 
 
-def _cell(cell: Any) -> str:
-    style = " class='best'" if isinstance(cell, Strong) else ""
-    return f"<td{style}>{escape(str(cell))}</td>"
 
 
 def _metric(key: str, value: float | None) -> str:
@@ -333,41 +230,7 @@ def _metric(key: str, value: float | None) -> str:
     return f"{100 * value:#.3g} %" if key in PERCENT else f"{value:.2e}"
 
 
-def value_text(value: Any) -> str:
-    """Text of one value, not escaped: numbers short, None as a dash."""
-    if value is None:
-        return "–"
-    if isinstance(value, int) or not hasattr(value, "__float__"):
-        return str(value)
-    number = float(value)
-    if not math.isfinite(number):
-        return "not finite"
-    return f"{number:.3g}" if number == 0 or 1e-2 <= abs(number) < 1e5 else f"{number:.2e}"
 
 
 def _float(value: Any) -> float:
     return math.inf if value is None or not math.isfinite(value) else float(value)
-
-
-def count_text(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<nav aria-label="sections"><div>{links}</div></nav>
-<main>
-{body}
-</main>
-<footer>Written by hardpde. This page is one file and needs no network.</footer>
-<script>{script}</script>
-</body>
-</html>
-"""

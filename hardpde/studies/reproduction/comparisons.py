@@ -13,7 +13,8 @@ import jax
 import numpy as np
 
 from hardpde.evaluation.errors import make_reference, measure_baselines
-from hardpde.evaluation.report.comparison import UNDEFINED, in_short, statistic, statistic_text, summarise
+from hardpde.evaluation.report.comparison_tables import in_short
+from hardpde.evaluation.statistics import UNDEFINED, statistic, statistic_text, summarise
 from hardpde.methods import METHODS
 from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
