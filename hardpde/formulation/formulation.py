@@ -58,10 +58,7 @@ class Formulation:
 
     def residuals(self, model: Model, batch: Batch) -> Array:
         """All residuals, scaled, (e, n)."""
-        jet = self.state(model, batch)
-        derivatives = jnp.swapaxes(jet[:, 1:], 0, 1)
-        values = jax.vmap(self.problem.residuals, (0, 1, 2), 1)(batch.x, jet[:, 0], derivatives)
-        return values * batch.scale
+        return scaled_residuals(self.problem, self.state(model, batch), batch)
 
     def penalty_rows(self, model: Model, penalty: Penalty, part: Batch) -> Array:
         """What a penalty asks to be zero, (r, places)."""
@@ -279,3 +276,9 @@ class Formulation:
             padded = np.concatenate([part, np.repeat(filling, block - len(part), 0)])
             parts.append(np.asarray(function(model, self.at(padded, derivatives)))[: len(part)])
         return np.concatenate(parts)
+
+
+def scaled_residuals(problem: Problem, jet: Array, batch: Batch) -> Array:
+    """The residuals of a problem where the state has this jet, times their factors, (e, n)."""
+    derivatives = jnp.swapaxes(jet[:, 1:], 0, 1)
+    return jax.vmap(problem.residuals, (0, 1, 2), 1)(batch.x, jet[:, 0], derivatives) * batch.scale

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 from jax import Array
 
 from hardpde.formulation.batch import Batch
+from hardpde.formulation.built_in import built_in
 from hardpde.formulation.energy import Energy, find_energy
 from hardpde.formulation.formulation import Formulation, Model
 from hardpde.formulation.penalties import Penalty, bodies, share
 from hardpde.formulation.points import on_pieces
-from hardpde.methods.exact import built_in
 from hardpde.networks.mlp import mlp
 from hardpde.problem.hints import Hints
 from hardpde.problem.problem import Problem, Unfilled, without_gradients

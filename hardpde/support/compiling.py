@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from hardpde.support.hardware import cores, cpu_device, on_gpu
+from hardpde.support.hardware import cores, cpu_device, current_device, on_cpu, on_gpu
 
 _OPTION = "jax_disable_most_optimizations"  # one for all threads
 _AT_ONCE = ("xla_gpu_command_buffer_scheduling_mode", "CONCURRENT")
@@ -38,6 +38,20 @@ def compiled_quickly() -> Iterator[None]:
         if alone:
             with _turn:
                 jax.config.update(_OPTION, _quick.pop())
+
+
+def run_on_cpu(function: Callable[[jax.Array], Any], argument: jax.Array) -> Any:
+    """Run a function on the CPU, which compiles the many small steps of drawing points much sooner than a GPU.
+
+    The result lies where computations run; inside a compiled function nothing changes.
+    """
+    if isinstance(argument, jax.core.Tracer):
+        return function(argument)
+    with compiled_quickly():
+        if on_cpu():
+            return function(argument)
+        result = function(jax.device_put(argument, cpu_device()))
+    return jax.device_put(result, current_device())
 
 
 def jit_for_speed(function: Callable, **more: Any) -> Any:

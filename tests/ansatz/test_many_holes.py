@@ -1,14 +1,11 @@
 """Many boundaries: only those near a point cost anything, and conditions hold on all of them."""
 
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import hardpde as hp
-import hardpde.methods.exact  # the module: the package has a function of this name
 from hardpde.ansatz.inputs import TAIL, _decays
 from hardpde.evaluation.certificate import certify, random_models, violation
 from hardpde.geometry import Difference, Nearby, distances
@@ -20,7 +17,6 @@ from helpers import load
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 make = load("thousand_holes").problem
-exact = sys.modules["hardpde.methods.exact"]
 
 
 def cube(n):
@@ -62,19 +58,6 @@ def test_the_shared_decay_of_many_holes_is_the_sum_over_all():
     for take in (lambda f: f, jax.jacfwd):
         found, expected = (np.asarray(jax.jit(jax.vmap(take(f)))(x)) for f in (_decays(problem), everywhere))
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10)
-
-
-@pytest.mark.parametrize("n", [7, 8, 9, 30])
-def test_many_points_are_done_in_blocks(n, monkeypatch):
-    monkeypatch.setattr(exact, "BLOCK", 8)
-    x, ids = jnp.arange(3.0 * n).reshape(n, 3), jnp.arange(n)
-
-    def one(x, i):
-        return x[:2, None] * jnp.ones(4), {"number": i, "none": None}
-
-    found, expected = exact.over_points(one, x, ids), jax.vmap(one, out_axes=-1)(x, ids)
-    assert found[0].shape == (2, 4, n)
-    jax.tree.map(np.testing.assert_array_equal, found, expected)
 
 
 def test_conditions_hold_on_two_hundred_holes():

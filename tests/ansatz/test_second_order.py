@@ -112,11 +112,11 @@ def _values(formulation, x):
         return formulation.at(x[None], False)
     from hardpde.ansatz.exact import Exact
     from hardpde.ansatz.inputs import standard_inputs
-    from hardpde.methods.exact import _assemble
+    from hardpde.formulation.built_in import assemble
 
     ansatz, most = Exact(problem, standard_inputs(problem)), len(problem.layout.pieces)
     ids, _ = ansatz.active(jax.lax.stop_gradient(x), most)
-    return _assemble(ansatz, lambda x: jnp.ones(1), x[None], ids[None], (*[0] * most, 1), False)
+    return assemble(ansatz, lambda x: jnp.ones(1), x[None], ids[None], (*[0] * most, 1), False)
 
 
 @pytest.mark.parametrize("make, method", [(rod, exact), (rod, hc)], ids=["exact", "hc"])
