@@ -1,4 +1,5 @@
-"""Collect figures that commands wrote into results/, and write the tables of the README and of docs/ from them.
+"""Collect figures that commands wrote into results/, and write the tables of the README and of docs/ from them: what
+lies between <!-- NAME --> and <!-- /NAME -->.
 
     python benchmarks/readme.py                                        the tables
     python benchmarks/readme.py RUN/metrics.json results/NAME.json     a run's figures, then the tables
@@ -8,6 +9,7 @@
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from others import table as others_table
@@ -21,12 +23,41 @@ from hardpde.support.provenance import plain_command
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
 
-
 PAPER = {  # Liu et al. 2022, tables 1 to 3, method HC
     "battery-pack": "2.21e-02",
     "airfoil-printed": "2.69e-01 / 4.35e-02 / 2.03e-01",
     "heat-ball": "2.6e-03",
 }
+
+
+HEADLINES = {  # problem: what it is, and whose figure of the paper stands beside it
+    "battery-pack": ("heat conduction around 11 cells and 6 pipes, 18 Robin boundaries", "battery-pack"),
+    "airfoil": ("Navier–Stokes flow around an airfoil, u₁ / u₂ / p", "airfoil-printed"),
+    "heat-ball": ("heat in a ball of ten dimensions", "heat-ball"),
+}
+
+
+def headline() -> list[str]:
+    """The built-in problems at a glance: the errors of both presets, and what random networks violate."""
+    found = {name: [json.loads((RESULTS / file).read_text()) for file in _headline_files(name)] for name in HEADLINES}
+    quick, best = (run["device"] for run in found["battery-pack"])
+    violations = {row["problem"]: row["exact"] for row in json.loads((RESULTS / "checks.json").read_text())["checks"]}
+    rows = []
+    for name, (what, printed) in HEADLINES.items():
+        cells = [f"[{_error(run)}](results/{file}) in {run['seconds']:.0f} s"
+                 for run, file in zip(found[name], _headline_files(name))]
+        rows.append(f"| `{name}`: {what} | {PAPER[printed]} | {' | '.join(cells)} | {violations[name]:.1e} |")
+    return [f"| mean absolute error, seconds of training | the paper | `quick`, {quick} | `best`, {best} "
+            "| violation, untrained |", "|---|---|---|---|---|", *rows]
+
+
+def _headline_files(name: str) -> tuple[str, str]:
+    return f"{name}-exact-quick-cpu.json", f"{name}-exact-best-h200.json"
+
+
+def demo() -> str:
+    """The seconds of training of `make demo`."""
+    return f"{json.loads((RESULTS / 'battery-pack-exact-quick-cpu.json').read_text())['seconds']:.0f} s"
 
 
 def runs() -> list[str]:
@@ -59,6 +90,12 @@ def constant() -> str:
             pressure = found["p"]["parts"]["r > 0.005"]
             return " / ".join(f"{part['mae']:.3f}" for part in (found["u[0]"], found["u[1]"], pressure))
     return "(not measured)"
+
+
+def undetermined() -> str:
+    """By how much two flows that both satisfy the printed problem of the airfoil differ in u₁, on average."""
+    found = json.loads((RESULTS / "airfoil-underdetermined.json").read_text())["mae"]
+    return f"{max(pair['u1'] for pair in found.values()):.2f}"
 
 
 def checks() -> list[str]:
@@ -126,7 +163,7 @@ def fem() -> list[str]:
     for name in ("battery-pack-exact-quick-cpu.json", "battery-pack-exact-best-h200.json"):
         run = json.loads((RESULTS / name).read_text())
         rows.append((run["mae"], f"`{run['command']}`", f"{run['seconds']:.0f} s", run["device"], name))
-    table = [f"| {what} | {mae:.1e} | {seconds} | {where} | [{name}](../results/{name}) |"
+    table = [f"| {what} | {mae:.1e} | {seconds} | {where} | {_link(RESULTS / name)} |"
              for mae, what, seconds, where, name in sorted(rows, reverse=True)]
     return ["| | error (MAE) | seconds | machine | file |", "|---|---|---|---|---|", *table]
 
@@ -144,7 +181,7 @@ def families() -> list[str]:
         rows.append(f"| {data['training']['settings']['preset']}, {data['training_seconds']:.0f} s on {where} | "
                     f"{data['mae']:.1e} ({data['worst_mae']:.1e}) | {1e3 * data['probe_seconds']:.2g} ms | "
                     f"{1e3 * data['answer_seconds']:.3g} ms | {elements} | {after[0]} / {after[1]} | "
-                    f"[{path.name}](../results/{path.name}) |")
+                    f"{_link(path)} |")
     return ["| preset, training | MAE, mean (worst) | answer at 100 places | at all nodes | finite elements | "
             "pays after: 100 places / all nodes | file |", "|---|---|---|---|---|---|---|", *rows]
 
@@ -249,7 +286,7 @@ def _reproduced(name: str) -> dict:
 
 
 def _link(path: Path) -> str:
-    return f"[{path.name}](results/{path.name})"
+    return f"[{path.name}](../results/{path.name})"
 
 
 def collect(source: Path, target: Path) -> None:
@@ -261,29 +298,33 @@ def collect(source: Path, target: Path) -> None:
     target.write_text(json.dumps({**run, "command": plain_command(run["command"])}, indent=1) + "\n")
 
 
+PAGES: dict[str, dict[str, Callable[[], list[str] | str]]] = {  # what is written between which markers
+    "README.md": {"demo": demo, "headline": headline},
+    "docs/results.md": {"results": runs, "constant": constant, "undetermined": undetermined, "generality": generality,
+                        "checks": checks, "steps": steps, "comparisons": comparisons},
+    "docs/others.md": {"others": others},
+    "docs/limits.md": {"fem": fem},
+    "docs/families.md": {"families": families, "inverse": inverse},
+    "docs/reproduction.md": {"reproduction": reproduction, "costs": costs},
+}
+
+
+def written(page: str) -> str:
+    """The text of a page with what the result files say between its markers."""
+    text = (ROOT / page).read_text()
+    for name, make in PAGES[page].items():
+        found = make()
+        block = found if isinstance(found, str) else "\n".join(["", *found, ""])
+        text = re.sub(f"(<!-- {name} -->).*?(<!-- /{name} -->)", lambda at, block=block: at[1] + block + at[2], text,
+                      flags=re.S)
+    return text
+
+
 def main() -> None:
     if len(sys.argv) == 3:
         collect(Path(sys.argv[1]), Path(sys.argv[2]))
-    readme, document = ROOT / "README.md", ROOT / "docs" / "others.md"
-    text = readme.read_text()
-    for name, rows in (("results", runs()), ("checks", checks()), ("comparisons", comparisons()), ("steps", steps()),
-                       ("generality", generality())):
-        text = put(text, name, rows)
-    text = re.sub("<!-- constant -->.*?<!-- /constant -->", f"<!-- constant -->{constant()}<!-- /constant -->", text)
-    readme.write_text(text)
-    document.write_text(put(document.read_text(), "others", others()))
-    document = ROOT / "docs" / "limits.md"
-    document.write_text(put(document.read_text(), "fem", fem()))
-    document = ROOT / "docs" / "families.md"
-    document.write_text(put(put(document.read_text(), "families", families()), "inverse", inverse()))
-    document = ROOT / "docs" / "reproduction.md"
-    document.write_text(put(put(document.read_text(), "reproduction", reproduction()), "costs", costs()))
-
-
-def put(text: str, name: str, rows: list[str]) -> str:
-    """The text with these rows between the markers of this name."""
-    block = f"<!-- {name} -->\n" + "\n".join(rows) + f"\n<!-- /{name} -->"
-    return re.sub(f"<!-- {name} -->.*?<!-- /{name} -->", lambda _: block, text, flags=re.S)
+    for page in PAGES:
+        (ROOT / page).write_text(written(page))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""The pages of docs/: their code runs, their names exist, their links lead somewhere, their messages are the code's."""
+"""The README and the pages of docs/: their code runs, their names exist, their links lead somewhere, their messages are the code's."""
 
 import ast
 import importlib.util
 import inspect
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,13 @@ from hardpde.problems import presets
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import readme as tables  # noqa: E402
+
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
+README = ROOT / "README.md"
 SHORT = 30  # lines of code of an extension
 
 
@@ -34,13 +40,13 @@ def source_files() -> list[Path]:
 # ---------------------------------------------------------------- code
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [page for page in (*PAGES, README) if blocks(page, "python")], ids=lambda page: page.stem)
 def test_python_on_a_page_runs(page, monkeypatch, tmp_path):
     """All blocks of a page, one after the other, as one program; presets are made tiny."""
     tiny = {"method": {"width": 6, "depth": 2, "points": 64}, "stages": [{"optimiser": "ssbroyden", "steps": 3}]}
     monkeypatch.setitem(presets._DEFAULTS, ("exact", "quick"), tiny)
     monkeypatch.chdir(tmp_path)
-    names = {"__name__": f"docs_{page.stem.replace('-', '_')}"}
+    names = {"__name__": "__main__"}
     before = dict(presets.METHODS)
     try:
         for block in blocks(page, "python"):
@@ -64,7 +70,7 @@ def test_extensions_are_short():
         assert len(lines) <= SHORT, block
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*PAGES, README], ids=lambda page: page.stem)
 def test_commands_on_a_page_are_known(page):
     """`hardpde …` in shell blocks is a command line that the parser takes."""
     for block in blocks(page, "sh"):
@@ -72,6 +78,38 @@ def test_commands_on_a_page_are_known(page):
             words = shlex.split(line, comments=True)
             if words[:1] == ["hardpde"]:
                 make_parser().parse_args(words[1:])
+
+
+# ---------------------------------------------------------------- figures
+
+
+def typed(page: Path) -> list[str]:
+    """Errors and seconds in the text of a page: not between markers, not in code."""
+    text = re.sub(r"<!-- (\w+) -->.*?<!-- /\1 -->|^```.*?^```$", "", page.read_text(), flags=re.S | re.M)
+    return re.findall(r"\d(?:\.\d+)?e-\d+|\b[\d.]+ m?s\b", text)
+
+
+def test_tables_say_what_the_result_files_say():
+    """Every table between markers is what benchmarks/readme.py writes, and no marker is left alone."""
+    for page in (*PAGES, README):
+        name = page.relative_to(ROOT).as_posix()
+        marked = set(re.findall(r"<!-- /(\w+) -->", page.read_text()))
+        assert marked == set(tables.PAGES.get(name, ())), name
+        assert not marked or tables.written(name) == page.read_text(), f"{name}: python benchmarks/readme.py"
+
+
+@pytest.mark.parametrize("page", [README, DOCS / "results.md"], ids=lambda page: page.stem)
+def test_no_figure_is_typed_by_hand(page):
+    assert not typed(page)
+
+
+def test_the_readme_is_short_and_says_how_to_begin():
+    text = README.read_text()
+    assert len(text.splitlines()) <= 150
+    assert len(re.findall(r"^- \*\*.+", text.split("## Install")[0], flags=re.M)) == 5
+    assert {"make demo", "make test", "hardpde check", "hardpde solve"} <= {
+        " ".join(line.split()[:2]) for block in blocks(README, "sh") for line in block.splitlines()}
+    assert 15 <= max(len([line for line in block.splitlines() if line]) for block in blocks(README, "python")) <= 20
 
 
 # ---------------------------------------------------------------- names
@@ -144,7 +182,7 @@ def anchor(title: str) -> str:
     return toc.slugify(re.sub(r"[`*]", "", title), "-")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*PAGES, README], ids=lambda page: page.stem)
 def test_links_of_a_page_lead_somewhere(page):
     text = re.sub(r"^```.*?^```$|^    .*?$", "", page.read_text(), flags=re.S | re.M)  # not in code
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
