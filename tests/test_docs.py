@@ -1,4 +1,4 @@
-"""The README and the pages of docs/: their code runs, their names exist, their links lead somewhere, their messages are the code's."""
+"""The README and docs/: code runs, names exist, links lead somewhere, figures and messages are as they are."""
 
 import ast
 import importlib.util
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from test_house import FLOORS
 
 import hardpde as hp
 from hardpde.cli.parser import make_parser
@@ -40,7 +41,8 @@ def source_files() -> list[Path]:
 # ---------------------------------------------------------------- code
 
 
-@pytest.mark.parametrize("page", [page for page in (*PAGES, README) if blocks(page, "python")], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [page for page in (README, *PAGES) if blocks(page, "python")],
+                         ids=lambda page: page.stem)
 def test_python_on_a_page_runs(page, monkeypatch, tmp_path):
     """All blocks of a page, one after the other, as one program; presets are made tiny."""
     tiny = {"method": {"width": 6, "depth": 2, "points": 64}, "stages": [{"optimiser": "ssbroyden", "steps": 3}]}
@@ -115,15 +117,16 @@ def test_the_readme_is_short_and_says_how_to_begin():
 # ---------------------------------------------------------------- names
 
 
-def symbol_rows() -> list[tuple[str, str]]:
-    """(name, file) of the symbol table; a row with as many files as names pairs them."""
+def named(page: Path) -> list[tuple[str, Path]]:
+    """(name, file) of the rows of a page's tables; a row with as many files as names pairs them."""
     found = []
-    for line in (DOCS / "maths.md").read_text().split("## Conditions")[0].splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(cells) == 4 and cells[3].startswith("`"):
-            names, files = re.findall("`([^`]+)`", cells[2]), re.findall("`([^`]+)`", cells[3])
-            assert names and len(files) in (1, len(names)), line
-            found += zip(names, files if len(files) == len(names) else files * len(names))
+    for line in page.read_text().splitlines():
+        *_, names, files = ["", "", *re.split(r"(?<!\\)\|", line.strip("|"))]
+        linked = [page.parent / target for target in re.findall(r"\]\(([^)]+\.py)\)", files)]
+        if line.startswith("| ") and linked:
+            words = re.findall("`([^`]+)`", names)
+            assert words and len(linked) in (1, len(words)), line
+            found += zip(words, linked if len(linked) == len(words) else linked * len(words))
     return found
 
 
@@ -145,11 +148,26 @@ def defined(path: Path) -> set[str]:
     return found
 
 
-def test_the_symbol_table_names_what_there_is():
-    rows = symbol_rows()
-    assert len(rows) > 30
+@pytest.mark.parametrize("page", ["architecture", "glossary"])
+def test_names_are_defined_in_the_files_given_beside_them(page):
+    rows = named(DOCS / f"{page}.md")
+    assert len(rows) > 20
     for name, file in rows:
-        assert name in defined(ROOT / "hardpde" / file), f"{file} does not define {name}"
+        assert name in defined(file), f"{file} does not define {name}"
+
+
+def test_the_glossary_is_short():
+    assert len(re.findall(r"^\| (?!maths)", (DOCS / "glossary.md").read_text(), flags=re.M)) <= 25
+
+
+def test_floors_are_listed_in_their_order_with_the_words_of_their_docstrings():
+    rows = re.findall(r"^\| \[(\w+)\]\(../hardpde/(\w+)\) \| (.+) \|$", (DOCS / "architecture.md").read_text(),
+                      flags=re.M)
+    assert tuple(name for name, *_ in rows) == FLOORS
+    for name, folder, said in rows:
+        text = ast.get_docstring(ast.parse((ROOT / "hardpde" / folder / "__init__.py").read_text()))
+        assert name == folder
+        assert said.replace("\\|", "|") == " ".join(text.split("\n\n")[0].split())
 
 
 @pytest.mark.parametrize("name", hp.__all__)
@@ -194,6 +212,13 @@ def test_links_of_a_page_lead_somewhere(page):
         if place:
             titles = re.findall(r"^#+ (.+)$", path.read_text(), flags=re.M)
             assert place in map(anchor, titles), target
+
+
+@pytest.mark.parametrize("page", [README, ROOT / "CONTRIBUTING.md", *(p for p in PAGES if p.stem != "lab")],
+                         ids=lambda page: page.stem)
+def test_files_that_a_page_names_exist(page):
+    for path in re.findall(r"`((?:[\w-]+/)+[\w-]+\.(?:py|json|md))`", page.read_text()):
+        assert (ROOT / path).exists() or (ROOT / "hardpde" / path).exists(), path
 
 
 def test_the_gallery_has_every_example_and_the_api_every_name():

@@ -1,0 +1,1 @@
+"""What an answer is worth: errors, the certificate of its conditions; figures, reports and files of it."""
