@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 
 import jax
 import pytest
@@ -36,3 +37,30 @@ def release_compiled_code():
     """Compiled code stays mapped while JAX keeps it, and a process may have 65,530 mappings: one file takes 26,000."""
     yield
     jax.clear_caches()
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """The system's browser, driven by Playwright."""
+    driver = pytest.importorskip("playwright.sync_api", reason="Playwright is missing: pip install 'hardpde[dev]'")
+    found = list(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))))
+    if not found:
+        pytest.skip("there is no Chromium")
+    with driver.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found[0], args=["--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium):
+    """A new page; in the end nothing has gone wrong on it, and it has asked for nothing but files and its own data."""
+    page = chromium.new_page(viewport={"width": 1100, "height": 900})
+    trouble, asked = [], []
+    page.on("pageerror", lambda error: trouble.append(error))
+    page.on("console", lambda said: said.type in ("error", "warning", "assert") and trouble.append(said.text))
+    page.on("request", lambda request: asked.append(request.url))
+    yield page
+    page.close()
+    assert not trouble
+    assert asked and not [address for address in asked if not address.startswith(("file:", "data:"))]

@@ -5,6 +5,7 @@ import importlib.util
 import inspect
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -256,3 +257,20 @@ def test_messages_are_those_of_the_code():
     assert len(quoted) > 20
     for message in quoted:
         assert any(pattern.fullmatch(message) for pattern in known), message
+
+
+# ---------------------------------------------------------------- the site
+
+
+def test_the_site_opens_and_is_searched_from_disk(page, tmp_path):
+    pytest.importorskip("mkdocs")
+    subprocess.run([sys.executable, "-m", "mkdocs", "build", "--quiet", "--no-strict", "--site-dir", tmp_path],
+                   cwd=ROOT, check=True, capture_output=True)
+    page.goto((tmp_path / "index.html").as_uri())
+    page.keyboard.press("/")  # to the search
+    page.keyboard.type("levenberg")
+    found = page.locator(".md-search-result__link")
+    found.first.wait_for()
+    found.first.click()
+    page.wait_for_url(lambda address: "index.html" not in address)
+    assert "levenberg" in page.locator("article").inner_text().lower()
