@@ -49,8 +49,9 @@ from hardpde.problem.conditions import (  # noqa: E402
 )
 from hardpde.problem.fields import curl, div, dt, grad, laplacian  # noqa: E402
 from hardpde.problem.hints import Focus, Hints, Mirror  # noqa: E402
+from hardpde.problem.measurements import Measurement  # noqa: E402
 from hardpde.problem.parameters import Parameter, parameters  # noqa: E402
-from hardpde.problem.problem import Measurement, Problem  # noqa: E402
+from hardpde.problem.problem import Problem  # noqa: E402
 from hardpde.problem.reference import Reference  # noqa: E402
 from hardpde.problems.extension import Surrogate, extend, learned_distance  # noqa: E402
 from hardpde.solving.infer import Estimate, infer  # noqa: E402

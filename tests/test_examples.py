@@ -74,9 +74,9 @@ def test_the_known_solution_solves_the_problem(example):
     def residuals(x):
         return problem.residuals(x, state(x), jax.jacfwd(state)(x).T[: problem.schema.coordinates])
 
-    found = np.asarray(residuals(problem._points(jax.random.key(0), 200)))[:, EQUATIONS.get(name, slice(None))]
+    found = np.asarray(residuals(problem.sample(jax.random.key(0), 200)))[:, EQUATIONS.get(name, slice(None))]
     assert np.abs(found).max() < 1e-11
-    for condition in problem.conditions:
+    for condition in problem.pointwise:
         x, n = _points(problem, condition.on, 100)
         a, g = jax.jit(jax.vmap(partial(condition.matrix, problem.schema)))(jnp.asarray(x), jnp.asarray(n))
         q = np.asarray(jax.vmap(state)(jnp.asarray(x)))
@@ -89,7 +89,7 @@ def test_training_approaches_it_with_every_condition_held(example):
     rows = certify(solution.formulation, [solution.training.model])
     assert violation(rows) <= 1e-12, rows
     # As many points as the certificate used: nothing is compiled anew.
-    x = np.asarray(problem._points(jax.random.key(5), sum(row["points"] for row in rows)))
+    x = np.asarray(problem.sample(jax.random.key(5), sum(row["points"] for row in rows)))
     first = problem.schema.names[0]
     lives = problem.lives(first, x[:, : problem.schema.dim])
     known = np.asarray(jax.vmap(problem.exact)(x)[first])[lives]

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hardpde.problem.problem import without_gradients
+from hardpde.problem.unfilled import without_gradients
 from hardpde.problems.heat_ball import heat_ball as stock_heat_ball
 from hardpde.solving.settings import make_settings
 

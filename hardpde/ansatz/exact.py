@@ -36,8 +36,8 @@ class Exact:
     def __init__(self, problem, inputs: Callable[[Array], Array]):
         self.schema: Schema = problem.schema
         self.layout: Layout = problem.layout
-        self.pieces = Pieces(self.layout, self.schema, problem.conditions, problem.domain.bounds)
-        self.start = Start(self.schema, problem.conditions, self.layout, problem.time)
+        self.pieces = Pieces(self.layout, self.schema, problem.pointwise, problem.domain.bounds)
+        self.start = Start(self.schema, problem.pointwise, self.layout, problem.time)
         self.look, self.views = inputs, problem.views
         self.ramp = problem.hints.ramp
         self.outputs = problem.hints.outputs

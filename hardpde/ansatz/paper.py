@@ -67,9 +67,9 @@ class Paper:
         if basis not in ("projection", "low-dimensional"):
             raise ValueError(f"basis is '{basis}'; it is 'projection' or 'low-dimensional'")
         self.schema: Schema = problem.schema
-        self.conditions = problem.conditions
+        self.conditions = problem.pointwise
         self.beta_s, self.beta_t, self.softmin_beta, self.basis = beta_s, beta_t, softmin_beta, basis
-        self.start = Start(self.schema, problem.conditions, problem.layout, problem.time)
+        self.start = Start(self.schema, problem.pointwise, problem.layout, problem.time)
         self.stated_distances, self.stated_normals = problem.hints.distances, problem.hints.normals
         _check_stated(problem)
         self.blocks = _blocks(problem)
@@ -220,7 +220,7 @@ def _blocks(problem) -> list[Block]:
         for c in which:
             if c in columns:
                 continue
-            columns[c] = _columns(problem, piece, problem.conditions[c])
+            columns[c] = _columns(problem, piece, problem.pointwise[c])
             for k in columns[c][0]:
                 parent[root(k)] = root(min(columns[c][0]))
     boundaries: dict[tuple, list[Piece]] = {}
@@ -276,7 +276,7 @@ def _alike(problem) -> dict[int, int]:
     said: dict[int, list[np.ndarray]] = {}
     alike = {}
     for c in sorted({c for which in problem.layout.conditions for c in which}):
-        rows = jax.vmap(lambda x, n, c=problem.conditions[c]: c.matrix(problem.schema, x, n))(x, normals)
+        rows = jax.vmap(lambda x, n, c=problem.pointwise[c]: c.matrix(problem.schema, x, n))(x, normals)
         said[c] = [np.asarray(part) for part in rows]
         alike[c] = next(k for k in said if k == c or all(map(np.array_equal, said[k], said[c])))
     return alike

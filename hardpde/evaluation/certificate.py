@@ -14,7 +14,8 @@ from hardpde.geometry.algorithms.stacking import concrete
 from hardpde.networks.mlp import randomise
 from hardpde.problem.conditions import INITIAL, Condition
 from hardpde.problem.parameters import append
-from hardpde.problem.problem import Period, Problem
+from hardpde.problem.periods import Period
+from hardpde.problem.problem import Problem
 
 EXACT = 1e-10  # below it a condition is called exact
 

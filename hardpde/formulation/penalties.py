@@ -12,8 +12,9 @@ from jax import Array
 from hardpde.formulation.points import on_pieces, paired
 from hardpde.geometry import Boundary, Piece
 from hardpde.problem.conditions import INITIAL, Condition
+from hardpde.problem.measurements import Measurement
 from hardpde.problem.parameters import append
-from hardpde.problem.problem import Measurement, Problem
+from hardpde.problem.problem import Problem
 
 SPARSE = 16  # points inside the domain for each place that is penalised
 

@@ -10,7 +10,8 @@ from hardpde.geometry.algorithms.sampling import allocate, check_survival, insid
 from hardpde.geometry.algorithms.stacking import place
 from hardpde.problem.hints import Focus
 from hardpde.problem.parameters import append
-from hardpde.problem.problem import Period, Problem
+from hardpde.problem.periods import Period
+from hardpde.problem.problem import Problem
 
 EARLIEST = 1e-6  # of the time span: √t has no derivative at its start
 

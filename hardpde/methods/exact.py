@@ -7,7 +7,9 @@ from hardpde.ansatz.inputs import standard_inputs
 from hardpde.formulation.built_in import built_in
 from hardpde.formulation.formulation import Formulation
 from hardpde.networks.mlp import MLP, mlp
-from hardpde.problem.problem import Problem, without_gradients
+from hardpde.problem.condition_checks import check_conditions
+from hardpde.problem.problem import Problem
+from hardpde.problem.unfilled import without_gradients
 
 
 def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 4096, dtype: str = "float64",
@@ -24,7 +26,7 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
         raise ValueError(f"gradients is '{gradients}'; it is 'fields' or 'derivatives'")
     if gradients == "derivatives":
         problem = without_gradients(problem)
-        problem.check_conditions()
+        check_conditions(problem)
     _check_periods(problem)
     if sampling not in ("graded", "uniform"):
         raise ValueError(f"sampling is '{sampling}'; it is 'graded' or 'uniform'")

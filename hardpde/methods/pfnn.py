@@ -1,7 +1,7 @@
 """Penalty-free neural networks (Sheng & Yang, 2021): the energy of a problem is minimised, not its residual."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,8 @@ from hardpde.formulation.penalties import Penalty, bodies, share
 from hardpde.formulation.points import on_pieces
 from hardpde.networks.mlp import mlp
 from hardpde.problem.hints import Hints
-from hardpde.problem.problem import Problem, Unfilled, without_gradients
+from hardpde.problem.problem import Problem
+from hardpde.problem.unfilled import without_gradients
 
 
 def pfnn(problem: Problem, *, layers: Sequence[int] = (50, 50, 50, 50), points: int = 8192, boundary: int = 512,
@@ -64,9 +65,8 @@ def ritz(problem: Problem, network: Callable[[Array, int, int], Model], *, point
     hints = Hints(decay=False, root_time=False, near=0.0, early=0.0, scale=lambda x: 1.0)
     plain = without_gradients(problem, hints)
     energy = find_energy(plain)
-    known = {f.name: getattr(plain, f.name) for f in fields(Problem)}
     free = tuple(name for name in plain.domain.boundaries if name not in {c.on for c in energy.essential})
-    essential = Unfilled(**{**known, "conditions": energy.essential, "free": free, "hints": hints}, origin=problem)
+    essential = replace(plain, conditions=energy.essential, free=free, hints=hints, origin=problem, worked_out={})
 
     def edges(problem: Problem, total: int, chunks: int) -> tuple[Penalty, ...]:
         return _edges(plain, energy, boundary, chunks)

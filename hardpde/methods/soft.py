@@ -18,7 +18,8 @@ from hardpde.networks.grid import Grid, default_counts
 from hardpde.networks.mlp import mlp
 from hardpde.problem.fields import Schema
 from hardpde.problem.hints import Hints
-from hardpde.problem.problem import Problem, without_gradients
+from hardpde.problem.problem import Problem
+from hardpde.problem.unfilled import without_gradients
 from hardpde.support.hardware import default_chunks
 
 ON_CPU = 256  # points of a part of a batch

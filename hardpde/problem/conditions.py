@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.problem.fields import Schema, State
+from hardpde.problem.fields import Schema, State, flat
 
 INITIAL = "initial"  # the name of the slice t = start
 
@@ -40,22 +40,17 @@ class Condition:
         """
         m = schema.size
 
-        def rows(vector):
+        def rows(vector: Array) -> Array:
+            gradient = None
             if gradients:
                 gradient = vector[m:].reshape(m, schema.dim)
-            else:
-                gradient = vector[m:, None] * n if schema.traces else None
-            return jnp.atleast_1d(_flat(self.lhs(schema.state(vector[:m], gradient), x, n)))
+            elif schema.traces:
+                gradient = vector[m:, None] * n
+            return flat(self.lhs(schema.state(vector[:m], gradient), x, n), float)
 
         a = jax.jacfwd(rows)(jnp.zeros(m * (1 + schema.dim) if gradients else schema.columns))
-        g = jnp.broadcast_to(jnp.atleast_1d(_flat(evaluate(self.rhs, x))), a.shape[:1])
+        g = jnp.broadcast_to(flat(evaluate(self.rhs, x), float), a.shape[:1])
         return a, g.astype(a.dtype)
-
-
-def _flat(value: Any) -> Array:
-    if isinstance(value, (tuple, list)):
-        return jnp.concatenate([jnp.ravel(jnp.asarray(v, float)) for v in value])
-    return jnp.ravel(jnp.asarray(value, float))
 
 
 def evaluate(data: Any, x: Array) -> Any:

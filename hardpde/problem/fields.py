@@ -211,6 +211,12 @@ def asks_for_laplacian(schema: Schema, residual: Callable[[Array, State, State],
     return bool(read)
 
 
+def flat(value: Any, dtype: Any = None) -> Array:
+    """Numbers or arrays, one or a tuple or list of them, one after the other as a vector."""
+    parts = value if isinstance(value, tuple | list) else (value,)
+    return jnp.concatenate([jnp.ravel(jnp.asarray(part, dtype)) for part in parts])
+
+
 def _indices(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
     if not shape:
         return [()]

@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from hardpde.problem.fields import Schema
 from hardpde.support.checking import is_number
 
 
@@ -25,6 +27,18 @@ class Mirror(NamedTuple):
     axis: int
     at: float = 0.0
     odd: Sequence[str] = ()
+
+    def image(self, x: Array) -> Array:
+        """A point (c,) on the other side of the plane."""
+        return x.at[self.axis].set(2 * self.at - x[self.axis])
+
+    def signs(self, schema: Schema) -> np.ndarray:
+        """The sign of each component of the state on the other side, (m,)."""
+        labels = schema.labels()
+        if self.axis not in range(schema.dim) or set(self.odd) - set(labels):
+            raise ValueError(f"{self} needs an axis from 0 to {schema.dim - 1} and odd components from "
+                             f"{', '.join(labels)}")
+        return np.array([-1.0 if label in self.odd else 1.0 for label in labels])
 
 
 @dataclass(frozen=True)
@@ -106,3 +120,19 @@ class Hints:
             stated = getattr(self, name)
             if not isinstance(stated, Mapping) or not all(map(callable, stated.values())):
                 raise ValueError(f"the hint {name} is a dictionary of functions of the point, by name of a boundary")
+
+
+def guessed(hints: Hints, schema: Schema, x: Array) -> Array:
+    """The hint `guess` at a point as a vector (m,); zero without one."""
+    if hints.guess is None:
+        return jnp.zeros(schema.size)
+    found = hints.guess(x)
+    if not isinstance(found, Mapping):
+        raise ValueError(f"the hint guess returns {found!r}; it returns {{field: value}}")
+    stated = dict(found)
+    parts = [jnp.broadcast_to(jnp.asarray(stated.pop(name, 0.0), float), shape).ravel()
+             for name, shape in schema.fields]
+    if stated:
+        raise ValueError(f"the hint guess has a field '{next(iter(stated))}'; the fields are "
+                         f"{', '.join(schema.names)}")
+    return jnp.concatenate(parts)

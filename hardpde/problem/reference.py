@@ -5,11 +5,15 @@ import math
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
 from hardpde.support.files import as_path, replacing
+
+if TYPE_CHECKING:
+    from hardpde.problem.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class Reference:
     values: dict[str, np.ndarray]
     times: np.ndarray | None = None
     cells: np.ndarray | None = None
-    about: dict = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)
     masks: dict[str, np.ndarray] = field(default_factory=dict)
     baselines: dict[str, dict[str, Any]] = field(default_factory=dict)
     weighted: bool = False
@@ -80,7 +84,25 @@ def node_weights(reference: Reference) -> np.ndarray:
 
 
 def shares(x: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """The same of nodes (n, d) and simplices (c, d+1)."""
+    """The area (length, volume) of nodes (n, d) of simplices (c, d+1): their equal shares of each, (n,)."""
     corners, count = x[cells], cells.shape[1]
     sizes = np.abs(np.linalg.det(corners[:, 1:] - corners[:, :1])) / math.factorial(count - 1)
     return np.bincount(cells.ravel(), np.repeat(sizes / count, count), len(x))
+
+
+def exact_reference(problem: "Problem", points: int | None = None, times: int = 11) -> Reference:
+    """The known solution at points drawn in the domain (4,000, or 10,000 in more than three dimensions), at
+    equally spaced times."""
+    assert problem.exact is not None
+    points = points or (4_000 if problem.schema.dim <= 3 else 10_000)
+    x = np.asarray(problem.domain.sample(jax.random.key(7), points))
+    if problem.mapping is not None:
+        x = problem.places(x)
+    evaluate = jax.jit(jax.vmap(problem.exact))
+    about = {"kind": "known solution", "points": points}
+    if problem.time is None:
+        return Reference(x, problem.masked(evaluate(x), x), about=about)
+    instants = np.linspace(*problem.time, times)
+    slices = [evaluate(np.concatenate([x, np.full((len(x), 1), t)], axis=1)) for t in instants]
+    values = {name: np.stack([np.asarray(s[name]) for s in slices]) for name in slices[0]}
+    return Reference(x, problem.masked(values, x), instants, about=about)

@@ -38,7 +38,7 @@ def load_problem(name: str, options: dict[str, Any] | None = None) -> tuple[Prob
         raise ValueError(f"there is no file '{name}'")
     problem = _from_file(path, options)
     if problem.name == "problem":
-        object.__setattr__(problem, "name", path.stem)
+        problem = problem.renamed(path.stem)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return problem, {"path": str(path.resolve()), "sha256": digest, "options": options}
 
@@ -209,8 +209,7 @@ def read_run(folder: Path) -> tuple[dict[str, Any], Problem]:
     original = Path(source["path"])
     same = original.is_file() and hashlib.sha256(original.read_bytes()).hexdigest() == source["sha256"]
     problem = load_problem(str(original if same else folder / "problem.py"), source.get("options"))[0]
-    object.__setattr__(problem, "name", run["settings"]["problem"])
-    return run, problem
+    return run, problem.renamed(run["settings"]["problem"])
 
 
 def read_json(path: Path) -> Any:

@@ -27,7 +27,7 @@ from hardpde.evaluation.certificate import certify, random_models, violation
 from hardpde.formulation.points import graded
 from hardpde.methods import exact, hc
 from hardpde.networks.mlp import mlp
-from hardpde.problem.problem import without_gradients
+from hardpde.problem.unfilled import without_gradients
 from hardpde.problems.heat_ball import heat_ball
 
 RING = Ball((0, 0), 2.0, name="outer") - Ball((0.3, 0), 0.5, name="inner")

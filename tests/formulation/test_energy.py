@@ -25,7 +25,7 @@ from hardpde import (
     robin,
 )
 from hardpde.formulation.energy import find_energy
-from hardpde.problem.problem import without_gradients
+from hardpde.problem.unfilled import without_gradients
 from hardpde.problems import airfoil_printed, battery_pack, heat_ball, poisson, schroedinger
 from hardpde.problems.battery_pack import CELLS
 

@@ -37,7 +37,7 @@ from hardpde.methods import fbpinn, pfnn2, pinn, pinn_la, pinn_la2, pinn_ntk, xp
 from hardpde.networks.cpu import dual_points_last, points_last
 from hardpde.networks.gpu import _tanh_jet, points_first
 from hardpde.problem.fields import Filled
-from hardpde.problem.problem import without_gradients
+from hardpde.problem.unfilled import without_gradients
 from hardpde.problems import heat_ball
 from hardpde.support.compiling import compiled_quickly
 from hardpde.training import Training, fit, levenberg_marquardt

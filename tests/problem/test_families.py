@@ -1,5 +1,7 @@
 """Families of problems, shapes that depend on parameters, and what is found from measurements."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -245,6 +247,15 @@ def test_a_mapping_takes_the_rim_of_a_ball_where_it_shall_be():
     wall = np.asarray(append(problem.parameters, problem.domain.boundaries["wall"].sample(jax.random.key(0), 40)))
     assert np.array_equal(jax.vmap(problem.place)(wall), wall)
     assert np.allclose(problem.back(there), x, atol=1e-10)
+
+
+def test_a_copy_of_a_moved_problem_has_its_conditions_where_they_were():
+    problem = moved()
+    copy = replace(problem, name="copy")
+    x, n = jnp.array([0.5, 0.0, 0.4, 0.15]), jnp.array([-1.0, 0.0])
+    for one, same in zip(problem.pointwise, copy.pointwise, strict=True):
+        for a, b in zip(one.matrix(problem.schema, x, n), same.matrix(copy.schema, x, n)):
+            assert np.array_equal(a, b)
 
 
 def test_conditions_hold_on_the_moved_rim_with_its_own_normals():

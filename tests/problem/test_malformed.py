@@ -12,7 +12,7 @@ import hardpde as hp
 from hardpde.cli.parser import main
 from hardpde.geometry import Intersection, Loop, Union, check_shape, read_airfoil
 from hardpde.problem.hints import Focus, Hints, Mirror
-from hardpde.problem.problem import Measurement
+from hardpde.problem.measurements import Measurement
 from hardpde.problem.reference import Reference
 from hardpde.problems.presets import make_stages, preset, with_steps
 from hardpde.solving.settings import check_options, make_settings

@@ -1,6 +1,7 @@
 """What a user states: every mistake is answered by one sentence that names it; a correct problem is accepted."""
 
 import re
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -218,7 +219,7 @@ def jet(problem, solution, x):
 def check_solution(problem, solution):
     """Equations inside and conditions on the boundary hold for a known solution."""
     key = jax.random.key(0)
-    x = problem._points(key, 64)
+    x = problem.sample(key, 64)
     residuals = jax.jit(jax.vmap(lambda x: problem.residuals(x, *jet(problem, solution, x))))(x)
     assert np.abs(residuals).max() < 1e-12
     assert residuals.shape[1] == problem.residuals(x[0], *jet(problem, solution, x[0])).size
@@ -263,3 +264,17 @@ def test_a_known_flow_has_no_residual():
 
     check_solution(make(slip("rim", "u")), solution)
     check_solution(make(traction("rim", "u", lambda x: -(x @ x) / 2 * x, pressure="p", viscosity=0.1)), solution)
+
+
+def test_a_problem_is_renamed_without_being_checked_again(monkeypatch):
+    problem = state(exact=lambda x: {"u": x[0], "grad_u": jnp.ones(1)})
+    monkeypatch.setattr("hardpde.problem.problem.check_statement", None)
+    other = problem.renamed("other")
+    assert (other.name, problem.name) == ("other", "problem") and other.layout is problem.layout
+    reference = problem.make_reference()
+    assert problem.with_reference(reference).make_reference() is reference and problem.reference is None
+
+
+def test_a_copy_with_changes_is_checked():
+    with pytest.raises(ValueError, match="no boundary 'q'"):
+        replace(state(), conditions=[dirichlet("q", "u")])

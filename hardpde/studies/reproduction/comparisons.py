@@ -123,7 +123,7 @@ def stated(name: str, quick: bool = False) -> Problem:
     """
     problem = PROBLEMS[name](**({"dim": 3} if quick and name == "heat-ball" else {}))
     if quick and problem.reference is not None:
-        object.__setattr__(problem, "reference", thinned(make_reference(problem)))
+        return problem.with_reference(thinned(make_reference(problem)))
     return problem
 
 

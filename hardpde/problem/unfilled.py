@@ -1,0 +1,75 @@
+"""Problems without their gradient fields: these are filled by differentiation."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+from jax import Array
+
+from hardpde.problem.conditions import INITIAL, Condition, Periodic
+from hardpde.problem.fields import Filled, Schema, State, laplacian
+from hardpde.problem.hints import Hints
+from hardpde.problem.statement_checks import check_residual
+from hardpde.support.compiling import compiled_quickly
+
+if TYPE_CHECKING:
+    from hardpde.problem.problem import Problem
+
+
+def without_gradients(problem: "Problem", hints: Hints | None = None) -> "Problem":
+    """A problem with its gradient fields filled by differentiation: fewer fields, second derivatives.
+
+    The residual may read a gradient field and its divergence. hints: in place of the problem's own. Its conditions may
+    be more than an ansatz can build in: `check_conditions` tells.
+    """
+    schema = problem.schema
+    if not schema.gradients:
+        return problem
+    if problem.mapping is not None:
+        raise ValueError("a problem with a mapping keeps its gradient fields; choose gradients='fields', with the "
+                         "command --set gradients=fields")
+    gradients = dict(schema.gradients)
+    fields = {name: shape for name, shape in schema.fields if name not in gradients}
+
+    def residual(x: Array, q: State, dq: State) -> Any:
+        values = {name: q[name] for name in fields}
+        derivatives: dict[str, Any] = {name: dq[name] for name in fields}
+        for gradient, base in gradients.items():
+            values[gradient] = dq[base].space
+            derivatives[gradient] = Filled(laplacian(dq[base]))
+        return problem.residual(x, State(schema, values), State(schema, derivatives))
+
+    hints = problem.hints if hints is None else hints
+    if hints.scale is not None:
+        hints = replace(hints, scale=_without_factors(hints.scale, schema))
+    conditions = tuple(c if isinstance(c, Periodic) or c.on == INITIAL else _unfilled(c, schema)
+                       for c in problem.conditions)
+    unfilled = replace(problem, fields=fields, gradients={}, residual=residual, conditions=conditions, hints=hints,
+                       exact=None, reference=None, origin=problem, worked_out={})
+    with compiled_quickly():
+        check_residual(unfilled)
+    return unfilled
+
+
+def _without_factors(scale: Callable[[Array], Any], schema: Schema) -> Callable[[Array], Array]:
+    """The hint `scale` without the factors of the equations of gradient fields."""
+    gone = sum(math.prod(schema.shapes[gradient]) for gradient, _ in schema.gradients)
+
+    def shortened(x: Array) -> Array:
+        factors = jnp.asarray(scale(x))
+        return factors[: factors.size - gone] if factors.size > 1 else factors
+
+    return shortened
+
+
+def _unfilled(condition: Condition, schema: Schema) -> Condition:
+    """A condition on the gradient fields as one on the gradients themselves."""
+    gradients = dict(schema.gradients)
+
+    def lhs(q: State, x: Array, n: Array) -> Any:
+        values = {name: q.gradient(gradients[name]) if name in gradients else q[name] for name in schema.names}
+        return condition.lhs(State(schema, values), x, n)
+
+    return replace(condition, lhs=lhs)
