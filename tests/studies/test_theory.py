@@ -9,18 +9,23 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hardpde.studies.reproduction import theory as t
 from hardpde.studies.reproduction.base import Work
+from hardpde.studies.reproduction.theory.base import FORMS
+from hardpde.studies.reproduction.theory.claims import theory
+from hardpde.studies.reproduction.theory.condition_numbers import condition_bounds
+from hardpde.studies.reproduction.theory.ranks import ranks
+from hardpde.studies.reproduction.theory.reformulation import Weights, bounds, pde_loss
+from hardpde.studies.reproduction.theory.time_blend import AIR, CELL, OUTER, TIMES, mean_error, one_cell
 
 
 @pytest.fixture(scope="module")
 def outcome():
-    return t.theory(Work(Path("."), quick=True))
+    return theory(Work(Path("."), quick=True))
 
 
 @pytest.fixture(scope="module")
 def weights():
-    return t.Weights(*[jnp.asarray(v) for v in ([1.0, -2.0], [0.5, 3.0], [0.1, -1.0], [0.3, 4.0])])
+    return Weights(*[jnp.asarray(v) for v in ([1.0, -2.0], [0.5, 3.0], [0.1, -1.0], [0.3, 4.0])])
 
 
 def test_losses_are_the_integrals_of_the_squared_residuals(weights):
@@ -35,12 +40,12 @@ def test_losses_are_the_integrals_of_the_squared_residuals(weights):
     flux = (jax.vmap(jax.grad(p))(x) + source) ** 2 + (jax.vmap(p)(x) - jax.vmap(jax.grad(u))(x)) ** 2
     for form, squares in (("before", bend**2), ("after", flux)):
         expected = np.trapezoid(np.asarray(squares), x) / (2 * np.pi)
-        assert float(t.pde_loss(form, weights, a)) == pytest.approx(expected, rel=1e-5)
+        assert float(pde_loss(form, weights, a)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_bounds_are_those_of_the_paper(weights):
     """By hand for c = (1, −2), w = (½, 3), c_p = (0.3, 4), a = 2: |c|·w² = 18.25, |c|·|w| = 6.5."""
-    before, after = t.bounds("before", weights, 2.0), t.bounds("after", weights, 2.0)
+    before, after = bounds("before", weights, 2.0), bounds("after", weights, 2.0)
     assert np.allclose(before["c"], 8 * 22.25 * np.array([0.25, 9]))
     assert np.allclose(before["w"], 16 * math.pi * 22.25 * np.array([0.75, 24]))
     assert np.allclose(before["b"], 8 * 22.25 * np.array([0.25, 18]))
@@ -51,14 +56,14 @@ def test_bounds_are_those_of_the_paper(weights):
     assert np.allclose(after["c_p"], 4 * size * np.array([1, 3]))
 
 
-@pytest.mark.parametrize("form", t.FORMS)
+@pytest.mark.parametrize("form", FORMS)
 def test_the_last_bound_of_the_condition_number_is_the_weaker_one(form, weights):
-    sharp, last = t.condition_bounds(form, weights, 2.0)
+    sharp, last = condition_bounds(form, weights, 2.0)
     assert sharp < last
 
 
 def test_the_projection_has_rank_d_and_the_other_basis_loses_it():
-    found = t.ranks(quick=True)
+    found = ranks(quick=True)
     for row in (*found["projection"], *found["low_dimensional"]):
         assert row["ranks"] == [row["d"]] and row["residual"] < 1e-14
     counter = found["counter_example"]
@@ -67,22 +72,22 @@ def test_the_projection_has_rank_d_and_the_other_basis_loses_it():
 
 
 def test_the_error_of_the_time_blend_falls_with_its_hardness():
-    true = t.one_cell(cells=100)
-    errors = [t.mean_error(t.one_cell(beta, 100).values, true) for beta in (1.0, 5.0, 20.0, 1e6)]
+    true = one_cell(cells=100)
+    errors = [mean_error(one_cell(beta, 100).values, true) for beta in (1.0, 5.0, 20.0, 1e6)]
     assert errors[0] > 2 * errors[1] > 4 * errors[2] and errors[-1] < 1e-5
 
 
 def test_the_radial_solution_gains_the_heat_that_flows_in():
     """d/dt ∫ u r dr = r n·∇u on the walls, with the wall value from the cell next to it."""
-    found = t.one_cell()
+    found = one_cell()
     heat = found.values @ found.area
     half = (found.r[1] - found.r[0]) / 2
-    inflow = [(t.CELL - u[0]) / (1 + half) + t.OUTER * (t.AIR - u[-1]) / (1 + half) for u in found.values]
-    assert heat[-1] - heat[5] == pytest.approx(np.trapezoid(inflow[5:], t.TIMES[5:]), rel=2e-3)
+    inflow = [(CELL - u[0]) / (1 + half) + OUTER * (AIR - u[-1]) / (1 + half) for u in found.values]
+    assert heat[-1] - heat[5] == pytest.approx(np.trapezoid(inflow[5:], TIMES[5:]), rel=2e-3)
 
 
 def test_no_bound_of_the_theorem_is_exceeded(outcome):
-    for form in t.FORMS:
+    for form in FORMS:
         assert not any(outcome.data["gradients"]["forms"][form]["exceeds"].values())
         assert outcome.data["condition"]["forms"][form]["ratio"] < 1
 

@@ -13,7 +13,7 @@ from hardpde.studies.reproduction.base import Outcome, Work
 from hardpde.studies.reproduction.comparisons import comparison, figure7
 from hardpde.studies.reproduction.extra_fields import figure4, figure6
 from hardpde.studies.reproduction.hardness import table4
-from hardpde.studies.reproduction.theory import theory
+from hardpde.studies.reproduction.theory.claims import theory
 from hardpde.support.files import replacing, write_json
 from hardpde.support.provenance import provenance
 
