@@ -1,7 +1,6 @@
 """A.7.3: condition numbers of the PDE loss against their bounds, over the weights and in training."""
 
 import math
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,7 @@ from jax import Array
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogFormatterSciNotation
 
-from hardpde.studies.reproduction.theory.base import FORMS, LEAST, MOST, SHADES, _yes
+from hardpde.studies.reproduction.theory.base import FORMS, LEAST, MOST, SHADES, Claim, Finding, Found
 from hardpde.studies.reproduction.theory.reformulation import FINE, A, Weights, bounds, pde_loss, random_weights
 
 COARSE = 60  # panels of the quadrature: steps of tanh of unit width
@@ -35,8 +34,8 @@ def condition_bounds(form: str, theta: Weights, a: Array | float) -> tuple[Array
     return sharp, LAST[form] * last
 
 
-def scaled(theta: Weights, scale: Array | float) -> Weights:
-    return Weights(*[scale * part for part in theta])
+def scaled(scale: Array | float, weights: Weights) -> Weights:
+    return jax.tree.map(lambda part: scale * part, weights)
 
 
 def size_of(weights: Weights) -> Array:
@@ -45,7 +44,7 @@ def size_of(weights: Weights) -> Array:
 
 def condition(form: str, theta: Weights, step: Weights, a: float, panels: int = FINE) -> Array:
     """|ΔL| / ‖Δθ‖₂ of a step."""
-    moved = Weights(*[part + change for part, change in zip(theta, step)])
+    moved = jax.tree.map(jnp.add, theta, step)
     return jnp.abs(pde_loss(form, moved, a, panels) - pde_loss(form, theta, a, panels)) / size_of(step)
 
 
@@ -63,14 +62,13 @@ def _conditions_at(form: str, keys: Array, scales: Array, width: int) -> dict[st
 def _conditions_of_steps(form: str, key: Array, scale: Array, width: int) -> dict[str, Array]:
     """Along the gradient and along random directions, at random weights of one scale."""
     theta_key, direction_key = jax.random.split(key)
-    theta = scaled(random_weights(theta_key, width), scale)
+    theta = scaled(scale, random_weights(theta_key, width))
     length = 1e-4 * size_of(theta)
     steepest = jax.grad(pde_loss, argnums=1)(form, theta, A)
 
     def along(direction: Weights) -> Array:
         direction = _masked(form, direction)
-        size = length / size_of(direction)
-        return condition(form, theta, Weights(*[size * part for part in direction]), A)
+        return condition(form, theta, scaled(length / size_of(direction), direction), A)
 
     drawn = jax.lax.map(lambda k: along(random_weights(k, width)), jax.random.split(direction_key, 8))
     sharp, last = condition_bounds(form, theta, A)
@@ -88,14 +86,14 @@ def _conditions_of_training(form: str, optimiser: str, keys: Array, width: int, 
         ends = jnp.tanh(jnp.array([0.0, 2 * math.pi])[:, None] * theta.w + theta.b) @ theta.c
         return pde_loss(form, theta, A, COARSE) + (ends**2).sum()
 
-    def one(carry, _):
+    def one(carry: tuple[Weights, Any], _: None) -> tuple[tuple[Weights, Any], dict[str, Array]]:
         theta, state = carry
         step, state = rule.update(jax.grad(loss)(theta), state, theta)
         step = _masked(form, step)
         sharp, last = condition_bounds(form, theta, A)
         row = {"condition": condition(form, theta, step, A, COARSE), "bound": sharp, "last": last,
                "loss": pde_loss(form, theta, A, COARSE)}
-        return (Weights(*[part + change for part, change in zip(theta, step)]), state), row
+        return (jax.tree.map(jnp.add, theta, step), state), row
 
     def train(key: Array) -> dict[str, Array]:
         start = random_weights(key, width)
@@ -132,32 +130,37 @@ def condition_numbers(quick: bool = False) -> dict[str, Any]:
     return found
 
 
-def _condition_rows(found: Mapping[str, Any]) -> list[list[str]]:
-    forms = found["forms"]
-    ratios = {form: max(result["ratio"], *[row["ratio"] for row in result["training"].values()])
-              for form, result in forms.items()}
-    rows = [["A.7.3: the condition number, the size of ΔL over that of Δθ, is below its bound",
-             f"small steps and training: at most {ratios['before']:.1e} of it before, {ratios['after']:.1e} after",
-             _yes(max(ratios.values()) <= 1)],
-            [f"over the scale of the weights, {found['scales'][0]:g} to {found['scales'][-1]:g}, it varies less after",
-             f"by a factor of {forms['before']['range']:.1e} before, {forms['after']['range']:.1e} after",
-             _yes(forms["after"]["range"] < forms["before"]["range"])]]
-    for optimiser in forms["before"]["training"]:
-        spread = {form: forms[form]["training"][optimiser]["spread"] for form in FORMS}
+def _findings(found: Found) -> list[Finding]:
+    before, after = (found["forms"][form] for form in FORMS)
+    ratios = [max(form["ratio"], *[row["ratio"] for row in form["training"].values()]) for form in (before, after)]
+    findings = [
+        Finding("A.7.3: the condition number, the size of ΔL over that of Δθ, is below its bound",
+                f"small steps and training: at most {ratios[0]:.1e} of it before, {ratios[1]:.1e} after",
+                [max(ratios) <= 1]),
+        Finding("over the scale of the weights, "
+                f"{found['scales'][0]:g} to {found['scales'][-1]:g}, it varies less after",
+                f"by a factor of {before['range']:.1e} before, {after['range']:.1e} after",
+                [after["range"] < before["range"]])]
+    for optimiser in before["training"]:
+        one, two = (form["training"][optimiser]["spread"] for form in (before, after))
         name = "Adam" if optimiser == "adam" else "gradient steps"
-        rows.append([f"in training ({name}, {found['steps']} steps, {found['seeds']} seeds) it is more stable after",
-                     f"95 % over 5 % quantile: {spread['before']:.1f} before, {spread['after']:.1f} after",
-                     _yes(spread["after"] < spread["before"])])
-    return rows
+        findings.append(Finding(
+            f"in training ({name}, {found['steps']} steps, {found['seeds']} seeds) it is more stable after",
+            f"95 % over 5 % quantile: {one:.1f} before, {two:.1f} after", [two < one]))
+    return findings
 
 
 EPSILON = 1e-17  # stands for zero on a logarithmic axis
 
 
-def draw_conditions(axis: Axes, found: Mapping[str, Any]) -> None:
+def _draw_conditions(axis: Axes, found: Found) -> None:
     for form, shade in SHADES.items():
         values = np.maximum(found["forms"][form]["training"]["adam"]["condition"], EPSILON)
         axis.semilogy(np.arange(1, len(values) + 1), values, color=shade, lw=1.2, label=form)
     axis.yaxis.set_minor_formatter(LogFormatterSciNotation(minor_thresholds=(2, 0.5)))
     axis.set_xlabel("step")
     axis.set_ylabel("|ΔL| / ‖Δθ‖₂")
+
+
+CONDITION_NUMBERS = Claim("condition", condition_numbers, _findings, {
+    "A.7.3: condition number in training (Adam)": _draw_conditions})

@@ -11,16 +11,16 @@ from jax import Array
 from matplotlib.axes import Axes
 
 from hardpde.evaluation.figures.base import INK
-from hardpde.studies.reproduction.base import table
-from hardpde.studies.reproduction.theory.base import FORMS, LEAST, MOST, SHADES, _yes
+from hardpde.studies.reproduction.theory.base import FORMS, LEAST, MOST, SHADES, Claim, Finding, Found
 from hardpde.studies.reproduction.theory.reformulation import BLOCKS, FINE, A, Weights, bounds, gradient, random_weights
+from hardpde.support.tables import markdown_table
 
 
 @partial(jax.jit, static_argnums=(0, 3))
 def _compare(form: str, theta: Weights, a: Array, panels: int = FINE) -> dict[str, dict[str, Array]]:
     """For a set of weights (n, K) and a (n,): norms of gradient and bound, and the largest ratio, by block."""
 
-    def one(case):
+    def one(case: tuple[Weights, Array]) -> dict[str, dict[str, Array]]:
         theta, a = case
         found, limits = gradient(form, theta, a, panels), bounds(form, theta, a)
         rows = {block: _row(found[block], limits[block]) for block in found}
@@ -114,35 +114,36 @@ def _quadrature_error() -> float:
     return float(np.abs(coarse / fine - 1).max())
 
 
-def _gradient_rows(found: Mapping[str, Any]) -> list[list[str]]:
-    rows = []
+def _findings(found: Found) -> list[Finding]:
+    findings = []
     for form in FORMS:
         result = found["forms"][form]
         ratios = ", ".join(f"{block} {result['largest'][block]['ratio']:.3f}" for block in BLOCKS[form])
         broken = [f"{block} at {result['largest'][block]['at']}" for block in BLOCKS[form] if result["exceeds"][block]]
-        rows.append([f"Theorem 4.1, {form} the reformulation: the bounds of A.7.2 with their constants",
-                     f"largest gradient / bound: {ratios}" + "".join(f"; above it: {case}" for case in broken),
-                     _yes(not broken)])
+        findings.append(Finding(
+            f"Theorem 4.1, {form} the reformulation: the bounds of A.7.2 with their constants",
+            f"largest gradient / bound: {ratios}" + "".join(f"; above it: {case}" for case in broken), [not broken]))
     before, after = (_exponent_range(found, form, "all") for form in FORMS)
     lower = {end: [two < one - 0.5 for one, two in zip(*[found["forms"][form]["exponents"]["all"][end]["gradient"]
                                                          for form in FORMS])] for end in ("small", "large")}
     least = min(min(curve["all"]["gradient"]) for curve in found["forms"]["after"]["curves"])
-    rows.append(["after Theorem 4.1: gradients explode less for large weights after the reformulation",
-                 f"they grow as s^{before['large']} before, s^{after['large']} after", _yes(*lower["large"])])
-    rows.append(["and vanish less for small ones, as \"some terms are controlled by 1\"",
-                 f"they fall as s^{before['small']} before, s^{after['small']} after, to {least:.0e} at s = {LEAST:g}: "
-                 f"the bound stays up, the gradient does not", _yes(*lower["small"])])
-    return rows
+    return [*findings,
+            Finding("after Theorem 4.1: gradients explode less for large weights after the reformulation",
+                    f"they grow as s^{before['large']} before, s^{after['large']} after", lower["large"]),
+            Finding("and vanish less for small ones, as \"some terms are controlled by 1\"",
+                    f"they fall as s^{before['small']} before, s^{after['small']} after, to {least:.0e} at "
+                    f"s = {LEAST:g}: the bound stays up, the gradient does not", lower["small"])]
 
 
-def _exponent_range(found: Mapping[str, Any], form: str, block: str, what: str = "gradient") -> dict[str, str]:
+def _exponent_range(found: Found, form: str, block: str, what: str = "gradient") -> dict[str, str]:
     rows = found["forms"][form]["exponents"][block]
     ends = {end: (min(rows[end][what]), max(rows[end][what])) for end in ("small", "large")}
     return {end: f"{low:.1f}" if f"{low:.1f}" == f"{high:.1f}" else f"{low:.1f}…{high:.1f}".replace("-0.0", "0.0")
             for end, (low, high) in ends.items()}
 
 
-def _gradient_text(found: Mapping[str, Any]) -> str:
+def _words(found: Found) -> str:
+    head = ["block", *(f"{what}, {end} s" for end in ("small", "large") for what in ("bound", "measured"))]
     rows = []
     for form in FORMS:
         for block in (*BLOCKS[form], "all"):
@@ -153,10 +154,10 @@ def _gradient_text(found: Mapping[str, Any]) -> str:
             f"{', '.join(f'{a:g}' for a in found['a'])}, {found['seeds']} seeds; a range is over widths and a). "
             f"The quadrature is good to {found['quadrature']:.0e}. For whole a the source is orthogonal to constants, "
             f"so gradients at small weights fall faster than for a = 0.5.\n\n"
-            + table(["block", "bound, small s", "measured, small s", "bound, large s", "measured, large s"], rows))
+            + markdown_table(head, rows))
 
 
-def draw_gradients(axis: Axes, found: Mapping[str, Any]) -> None:
+def _draw_gradients(axis: Axes, found: Found) -> None:
     for form, shade in SHADES.items():
         curves = found["forms"][form]["curves"]
         curve = next(c for c in curves if c["width"] == 20 and c["a"] == 2.0)
@@ -166,7 +167,7 @@ def draw_gradients(axis: Axes, found: Mapping[str, Any]) -> None:
     axis.set_ylabel("‖∇L‖₂   (width 20, a = 2)")
 
 
-def draw_ratios(axis: Axes, found: Mapping[str, Any]) -> None:
+def _draw_ratios(axis: Axes, found: Found) -> None:
     forms = found["forms"]
     bars = [(form, block, forms[form]["largest"][block]["ratio"]) for form in SHADES
             for block in ("c", "w", "b", "c_p") if block in forms[form]["largest"]]
@@ -180,3 +181,8 @@ def draw_ratios(axis: Axes, found: Mapping[str, Any]) -> None:
     axis.set_xlim(min(3e-3, *[ratio / 2 for *_, ratio in bars]), max(4.0, *[2 * ratio for *_, ratio in bars]))
     axis.set_yticks(places, [f"{form}, {block.replace('_p', 'ₚ')}" for form, block, _ in bars])
     axis.set_xlabel("over all sweeps; the bound holds left of the line")
+
+
+GRADIENT_BOUNDS = Claim("gradients", gradient_bounds, _findings, {
+    "Theorem 4.1: gradient of the PDE loss": _draw_gradients,
+    "Theorem 4.1: largest gradient / bound": _draw_ratios}, _words)

@@ -1,14 +1,13 @@
 """A.1 to A.4: the rank of the bases that the ansatz projects with."""
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from hardpde.evaluation.figures.base import COLOURS
-from hardpde.studies.reproduction.theory.base import ROUNDING, _yes
+from hardpde.studies.reproduction.theory.base import ROUNDING, Claim, Finding, Found
 
 
 def projection(n: np.ndarray) -> np.ndarray:
@@ -59,29 +58,30 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
 
-def _rank_rows(found: Mapping[str, Any]) -> list[list[str]]:
-    rows, counter = found["projection"], found["counter_example"]
-    low = found["low_dimensional"]
+def _findings(found: Found) -> list[Finding]:
+    rows, low, counter = found["projection"], found["low_dimensional"], found["counter_example"]
     apart = max(row["eigenvalues_apart"] for row in rows)
     return [
-        ["A.3: B = I − ññᵀ has rank d and ñᵀB = 0, for d = 1 to 10",
-         f"smallest nonzero singular value {min(row['least'] for row in rows):.6f}, "
-         f"ñᵀB at most {max(row['residual'] for row in rows):.0e}",
-         _yes(all(row["ranks"] == [row["d"]] for row in rows))],
-        ["A.2: the bases for d = 1 and d = 2 have rank d",
-         f"ranks {' and '.join(', '.join(map(str, row['ranks'])) for row in low)}, "
-         f"ñᵀB at most {max(row['residual'] for row in low):.0e}",
-         _yes(all(row["ranks"] == [row["d"]] for row in low))],
-        ["A.1: the other basis loses rank where n₁ = 0",
-         f"its second singular value is n₁ to {max(abs(a - b) for a, b in zip(counter['n1'], counter['basis'])):.0e}, "
-         f"that of B at least {min(counter['projection']):.6f}",
-         _yes(counter["basis"][0] == 0.0)],
-        ["A.4 assumes that the d nonzero eigenvalues of B are all different",
-         f"they are equal (apart by at most {apart:.0e}), as those of a projection; the proof does not need more",
-         _yes(apart > ROUNDING)]]
+        Finding("A.3: B = I − ññᵀ has rank d and ñᵀB = 0, for d = 1 to 10",
+                f"smallest nonzero singular value {min(row['least'] for row in rows):.6f}, "
+                f"ñᵀB at most {max(row['residual'] for row in rows):.0e}",
+                [all(row["ranks"] == [row["d"]] for row in rows)]),
+        Finding("A.2: the bases for d = 1 and d = 2 have rank d",
+                f"ranks {' and '.join(', '.join(map(str, row['ranks'])) for row in low)}, "
+                f"ñᵀB at most {max(row['residual'] for row in low):.0e}",
+                [all(row["ranks"] == [row["d"]] for row in low)]),
+        Finding("A.1: the other basis loses rank where n₁ = 0",
+                f"its second singular value is n₁ to "
+                f"{max(abs(a - b) for a, b in zip(counter['n1'], counter['basis'])):.0e}, "
+                f"that of B at least {min(counter['projection']):.6f}",
+                [counter["basis"][0] == 0.0]),
+        Finding("A.4 assumes that the d nonzero eigenvalues of B are all different",
+                f"they are equal (apart by at most {apart:.0e}), as those of a projection; "
+                "the proof does not need more",
+                [apart > ROUNDING])]
 
 
-def draw_ranks(axis: Axes, found: Mapping[str, Any]) -> None:
+def _draw_ranks(axis: Axes, found: Found) -> None:
     counter = found["counter_example"]
     n1 = np.array(counter["n1"][1:])
     axis.loglog(n1, counter["projection"][1:], color=COLOURS[0], lw=1.8, label="B = I − nnᵀ")
@@ -89,3 +89,6 @@ def draw_ranks(axis: Axes, found: Mapping[str, Any]) -> None:
     axis.set_ylim(top=20)
     axis.set_xlabel("n₁")
     axis.set_ylabel("second singular value")
+
+
+RANKS = Claim("rank", ranks, _findings, {"A.1: a basis that loses rank": _draw_ranks})

@@ -1,7 +1,6 @@
 """A.6: the error that the paper's time blend leaves."""
 
 import math
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -16,9 +15,9 @@ from hardpde.problem.fields import div, dt
 from hardpde.problem.problem import Problem
 from hardpde.problems.battery_pack import CELLS
 from hardpde.solving.solve import solve
-from hardpde.studies.reproduction.base import table
 from hardpde.studies.reproduction.published import PUBLISHED as TABLES
-from hardpde.studies.reproduction.theory.base import _yes
+from hardpde.studies.reproduction.theory.base import Claim, Finding, Found
+from hardpde.support.tables import markdown_table
 
 # Table 4 of the paper: MAE of T on its battery pack, by β_s, at β_t = 1, 2, 5, 10.
 PAPER_BETA_T = (1.0, 2.0, 5.0, 10.0)
@@ -107,15 +106,15 @@ def time_blend(quick: bool = False) -> dict[str, Any]:
         "trained": [trained(5.0, 300)] if quick else [trained(beta, 3000) for beta in (5.0, 10.0)]}
 
 
-def _time_rows(found: Mapping[str, Any]) -> list[list[str]]:
-    return [["A.4 carries over to time-dependent problems (A.6)",
-             f"with the loss at zero an MAE of {found['mae'][0]:.3f} (β_t = {found['beta_t'][0]:g}) to "
-             f"{found['mae'][-1]:.4f} (β_t = {found['beta_t'][-1]:g}) remains; "
-             f"it falls as β_t^{found['exponents'][-1]:.1f}",
-             _yes(max(found["mae"]) < 1e-3)]]
+def _findings(found: Found) -> list[Finding]:
+    (first, *_, last), betas = found["mae"], found["beta_t"]
+    return [Finding("A.4 carries over to time-dependent problems (A.6)",
+                    f"with the loss at zero an MAE of {first:.3f} (β_t = {betas[0]:g}) to {last:.4f} "
+                    f"(β_t = {betas[-1]:g}) remains; it falls as β_t^{found['exponents'][-1]:.1f}",
+                    [max(found["mae"]) < 1e-3])]
 
 
-def _time_text(found: Mapping[str, Any]) -> str:
+def _words(found: Found) -> str:
     trained = {row["beta_t"]: row for row in found["trained"]}
     paper = found["paper"]
 
@@ -133,12 +132,12 @@ def _time_text(found: Mapping[str, Any]) -> str:
             f"(1 < r < {found['outer']:.2f}, the pack's area for each cell; error of the computation "
             f"{found['grid']:.0e}), and compared with the true solution. Networks trained with the paper's ansatz on "
             f"the same problem end near it: loss {losses}.\n\n"
-            + table(["β_t", "MAE, one cell, loss zero", "MAE, one cell, trained",
+            + markdown_table(["β_t", "MAE, one cell, loss zero", "MAE, one cell, trained",
                      *[f"paper: MAE of its pack, β_s = {s}" for s in paper["mae"]],
                      *[f"paper / loss zero, β_s = {s}" for s in paper["mae"]]], rows))
 
 
-def draw_time(axis: Axes, found: Mapping[str, Any]) -> None:
+def _draw_time_blend(axis: Axes, found: Found) -> None:
     axis.loglog(found["beta_t"], found["mae"], color=COLOURS[0], lw=1.8, marker="o", ms=4,
                 label="one cell, loss zero")
     networks = found["trained"]
@@ -151,3 +150,6 @@ def draw_time(axis: Axes, found: Mapping[str, Any]) -> None:
     axis.minorticks_off()
     axis.set_xlabel(r"$\beta_t$")
     axis.set_ylabel("MAE")
+
+
+TIME_BLEND = Claim("time", time_blend, _findings, {"A.6: error left by the time blend": _draw_time_blend}, _words)

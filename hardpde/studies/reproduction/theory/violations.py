@@ -1,7 +1,7 @@
 """A.4: by how much the paper's ansatz violates boundary conditions, over its hardness β_s."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import copy
 from functools import partial
 from itertools import pairwise
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from matplotlib.axes import Axes
 
 from hardpde.ansatz.paper import Paper
@@ -22,13 +23,15 @@ from hardpde.problem.conditions import robin
 from hardpde.problem.fields import div
 from hardpde.problem.problem import Problem
 from hardpde.problems.battery_pack import battery_pack
-from hardpde.studies.reproduction.base import table
-from hardpde.studies.reproduction.theory.base import ROUNDING, _yes
+from hardpde.studies.reproduction.theory.base import ROUNDING, Claim, Finding, Found
+from hardpde.support.tables import markdown_table
 
 NO_BLEND = 1e9  # β_t so hard that the time blend is over at the first instant
 SOFTMIN = 4.0  # the paper's β of l^∂Ω (A.8.1)
 PUBLISHED = (5.0, 10.0)  # its β_s and β_t
 MAIN, SUB = (50, 50, 50, 50), (20, 20, 20)  # its networks
+
+MeanAndLargest = tuple[float, float]
 
 
 def three_holes() -> Problem:
@@ -42,9 +45,6 @@ def three_holes() -> Problem:
         conditions=[robin("outer", "u", a=1.0, b=1.0, g=0.0), robin("hole", "u", a=1.0, b=1.0, g=1.0)])
 
 
-Spread = tuple[float, float]  # the mean and the largest
-
-
 class Places(NamedTuple):
     """Points of all boundaries, corners included: the boundary of each, x, ñ (n, m) and g̃ (n,)."""
 
@@ -54,7 +54,7 @@ class Places(NamedTuple):
     g: np.ndarray
 
 
-def violations_of(problem: Problem, models: int, places: Places) -> Callable[..., dict[str, Spread]]:
+def violations_of(problem: Problem, models: int, places: Places) -> Callable[..., dict[str, MeanAndLargest]]:
     """A function of β_s, β_t, SoftMin's β and whether the main network takes part: the mean and the largest
     |ñ·(u, p) − g̃| by boundary, with random networks of unit size in the paper's ansatz."""
     ansatz, schema = Paper(problem, 1.0, 1.0, SOFTMIN, "projection"), problem.schema
@@ -66,12 +66,12 @@ def violations_of(problem: Problem, models: int, places: Places) -> Callable[...
     x, n, g = map(jnp.asarray, places[1:])
 
     @jax.jit
-    def miss(beta_s, beta_t, softmin_beta, main):
+    def miss(beta_s: float, beta_t: float, softmin_beta: float, main: float) -> Array:
         hard = copy(ansatz)
         hard.softmin_beta = softmin_beta
         known, matrix, groups = jax.vmap(lambda x: hard.coefficients(x, (beta_s, beta_t)))(x)
 
-        def one(model):
+        def one(model: list[MLP]) -> Array:
             first, *subs = [network.jet(x.T[:, None]) for network in model]
             q = known + main * jnp.einsum("nmo,on->nm", matrix, first[:, 0])
             q = q + sum(jnp.einsum("nkmo,kon->nm", group, sub[:, :, 0]) for group, sub in zip(groups, subs))
@@ -80,7 +80,7 @@ def violations_of(problem: Problem, models: int, places: Places) -> Callable[...
         return jnp.stack([one(model) for model in networks])
 
     def measure(beta_s: float, beta_t: float = NO_BLEND, softmin_beta: float = SOFTMIN,
-                main: bool = True) -> dict[str, Spread]:
+                main: bool = True) -> dict[str, MeanAndLargest]:
         values = np.asarray(miss(beta_s, beta_t, softmin_beta, float(main)))
         names = ["all", *dict.fromkeys(owners.tolist())]
         found = [values if name == "all" else values[:, owners == name] for name in names]
@@ -109,7 +109,7 @@ def places_of(problem: Problem, points: int) -> Places:
     return Places(*[np.concatenate(each) for each in zip(*parts)])
 
 
-def hardness(quick: bool = False) -> dict[str, Any]:
+def violations(quick: bool = False) -> dict[str, Any]:
     """The theorem of A.4: the violation of boundary conditions over β_s, as printed and where l^∂Ω is 0 on ∂Ω."""
     betas = [1.0, 2.0, 5.0, 10.0, 20.0, 40.0] if quick else [float(b) for b in (*range(1, 11), *range(12, 42, 2))]
     softmins = [4.0, 16.0, 64.0] if quick else [4.0, 8.0, 16.0, 32.0, 64.0]
@@ -137,26 +137,25 @@ def hardness(quick: bool = False) -> dict[str, Any]:
     return found
 
 
-def _hardness_rows(found: Mapping[str, Any]) -> list[list[str]]:
-    names = {"three-holes": "disc with three holes", "battery-pack": "battery pack"}
-    rows = []
-    for name, title in names.items():
+def _findings(found: Found) -> list[Finding]:
+    findings = []
+    for name, title in (("three-holes", "disc with three holes"), ("battery-pack", "battery pack")):
         if name not in found:
             continue
         row = found[name]
-        last = row["printed"]["all"][-1][1]
-        rows += [
-            [f"A.4, {title}: if l^∂Ω = 0 on ∂Ω, the violation falls with β_s (as e^−β_s)"
-             + ("" if "outer" in row["sharp"] else ", cells and pipes"),
-             f"as e^({row['rate']:.3f} β_s)", _yes(abs(row["rate"] + 1) < 0.05)],
-            [f"A.4, {title}: below any ε for β_s large enough, with the paper's SoftMin",
-             f"largest violation {last:.2g} at β_s = {found['beta_s'][-1]:g} "
-             f"({row['printed']['all'][0][1]:.2g} at β_s = {found['beta_s'][0]:g}); "
-             f"our exact ansatz: {row['exact']:.0e}", _yes(last < 1e-6)]]
-    return rows
+        first, last = row["printed"]["all"][0][1], row["printed"]["all"][-1][1]
+        findings += [
+            Finding(f"A.4, {title}: if l^∂Ω = 0 on ∂Ω, the violation falls with β_s (as e^−β_s)"
+                    + ("" if "outer" in row["sharp"] else ", cells and pipes"),
+                    f"as e^({row['rate']:.3f} β_s)", [abs(row["rate"] + 1) < 0.05]),
+            Finding(f"A.4, {title}: below any ε for β_s large enough, with the paper's SoftMin",
+                    f"largest violation {last:.2g} at β_s = {found['beta_s'][-1]:g} "
+                    f"({first:.2g} at β_s = {found['beta_s'][0]:g}); our exact ansatz: {row['exact']:.0e}",
+                    [last < 1e-6])]
+    return findings
 
 
-def _hardness_text(found: Mapping[str, Any]) -> str:
+def _words(found: Found) -> str:
     row = found["three-holes"]
     words = ("A.4 takes l^∂Ω = 0 on the boundary, but a SoftMin is −log(1 + Σ e^{−βl})/β there and lets the main "
              "network in. On the disc with three holes and random networks of unit size the largest violation at β_s = "
@@ -173,11 +172,11 @@ def _hardness_text(found: Mapping[str, Any]) -> str:
             f"there e^(−αl) exceeds one, and the violation grows with β_s, from {min(outer):.2g} to {outer[-1]:.2g} at "
             f"β_s = {found['beta_s'][-1]:g}, even without the main network. Random networks of unit size with the "
             f"paper's β_s = {PUBLISHED[0]:g}:\n\n"
-            + table(["boundary of the pack", "mean, space alone", "largest", f"mean, with β_t = {PUBLISHED[1]:g}",
-                     "largest"], rows))
+            + markdown_table(["boundary of the pack", "mean, space alone", "largest",
+                              f"mean, with β_t = {PUBLISHED[1]:g}", "largest"], rows))
 
 
-def draw_hardness(axis: Axes, found: Mapping[str, Any]) -> None:
+def _draw_violations(axis: Axes, found: Found) -> None:
     betas = np.array(found["beta_s"])
     disc, pack = found["three-holes"], found.get("battery-pack")
     axis.semilogy(betas, [pair[1] for pair in disc["printed"]["all"]], color=COLOURS[0], lw=1.6,
@@ -195,3 +194,7 @@ def draw_hardness(axis: Axes, found: Mapping[str, Any]) -> None:
     axis.set_yticks([1e-15, 1e-10, 1e-5, 1e0])
     axis.set_xlabel(r"$\beta_s$")
     axis.set_ylabel("largest |ñ·(u, p) − g̃|")
+
+
+VIOLATIONS = Claim("hardness", violations, _findings, {
+    r"A.4: boundary conditions over $\beta_s$": _draw_violations}, _words)
