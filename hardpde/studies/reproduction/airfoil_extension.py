@@ -17,7 +17,8 @@ from hardpde.geometry import Boundary
 from hardpde.problems.airfoil import data, flow_domain
 from hardpde.problems.airfoil_printed import make_distance
 from hardpde.problems.extension import Surrogate, extend
-from hardpde.studies.reproduction.base import Outcome, Work, table
+from hardpde.studies.reproduction.base import Outcome, Work
+from hardpde.support.tables import markdown_table
 
 STEPS, QUICK_STEPS = 10_000, 600
 PLACES = 4000  # where errors are measured: held-out points of the wall, or of the domain
@@ -132,7 +133,7 @@ def _text(found: dict[str, Any]) -> str:
         "The paper draws the two reference points and prints no numbers; it says that one reference point is enough "
         "for interpolation. The normals are those of the fluid's boundary and point into the airfoil. Angles between "
         "extended and true normals at held-out points of the wall:",
-        table(columns, rows),
+        markdown_table(columns, rows),
         f"The smallest mean error is that of {best}. The network took {found['steps']} steps of Adam and is not exact "
         "on the wall. At the two corners of the blunt trailing edge the normal jumps, and every continuous extension "
         "misses it there.",

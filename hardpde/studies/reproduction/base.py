@@ -29,9 +29,3 @@ class Outcome:
     text: str
     data: dict[str, Any]
     figures: dict[str, Any] = field(default_factory=dict)
-
-
-def table(columns: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table; the first column holds names."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

@@ -21,11 +21,12 @@ from hardpde.problem.reference import Reference
 from hardpde.problems import PROBLEMS
 from hardpde.runs.folder import read_record
 from hardpde.studies.compare import compare, plan
-from hardpde.studies.reproduction.base import Outcome, Work, table
+from hardpde.studies.reproduction.base import Outcome, Work
 from hardpde.studies.reproduction.plots import convergence
 from hardpde.studies.reproduction.published import PUBLISHED
 from hardpde.support.files import write_json
 from hardpde.support.provenance import provenance
+from hardpde.support.tables import markdown_table
 
 NAMES = {"PINN": "pinn", "PINN-LA": "pinn-la", "PINN-LA-2": "pinn-la2", "FBPINN": "fbpinn", "xPINN": "xpinn",
          "PFNN": "pfnn", "PFNN-2": "pfnn2", "HC": "hc"}
@@ -232,7 +233,7 @@ def table_outcome(name: str, records: Mapping[str, dict], trivial: Mapping[str, 
         lines += [[row, *(f"({printed})" for printed in PUBLISHED[name][row])] for row in missing]
     runs = len(next(iter(records.values()))["runs"])
     what = f"means of {runs} runs with 95 % intervals" if several else "one run, seed 0"
-    text = [f"Ours, and the paper's value in brackets; {what}.", table(head, lines), _costs(records)]
+    text = [f"Ours, and the paper's value in brackets; {what}.", markdown_table(head, lines), _costs(records)]
     return Outcome(title, "\n\n".join(text), data)
 
 
@@ -265,7 +266,7 @@ def _costs(records: Mapping[str, dict]) -> str:
     shared = any("--jobs" in record["provenance"]["command"] for record in records.values())
     return (f"All settings are in the JSON file. Seconds are those of all seeds trained at once, with compilation, on "
             f"{where}{', with trainings of other methods beside them' * shared}.\n\n"
-            + table(["", "weights", "seconds", "largest violation of a condition"], rows))
+            + markdown_table(["", "weights", "seconds", "largest violation of a condition"], rows))
 
 
 # ---------------------------------------------------------------- figure 7
@@ -287,7 +288,7 @@ def figure7(work: Work) -> Outcome:
                      str(curve["step"][-1]), f"{records[name]['seconds']:.0f}"])
     title = "Figure 7: convergence on the battery pack"
     text = ["The loss on held-out points, every term with weight 1. The paper has curves and no numbers.",
-            table(["", "first", "after Adam", "at the end", "steps taken", "seconds"], rows)]
+            markdown_table(["", "first", "after Adam", "at the end", "steps taken", "seconds"], rows)]
     data = {"curves": curves, "methods": {name: _about(record) for name, record in records.items()}}
     return Outcome(title, "\n\n".join(text), data, {"": convergence(curves, "HC")})
 

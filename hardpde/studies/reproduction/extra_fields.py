@@ -28,8 +28,9 @@ from hardpde.networks.mlp import count
 from hardpde.problem.problem import Problem
 from hardpde.problems import PROBLEMS
 from hardpde.problems.presets import make_stages, preset
-from hardpde.studies.reproduction.base import Outcome, Work, table
+from hardpde.studies.reproduction.base import Outcome, Work
 from hardpde.support.files import replacing
+from hardpde.support.tables import markdown_table
 from hardpde.training import Stage
 
 TITLES = {"poisson": "Poisson", "schroedinger": "Schrödinger"}
@@ -104,7 +105,7 @@ def figure4(work: Work) -> Outcome:
     text = "\n\n".join([
         "The paper: with extra fields the oscillations of the gradient are smaller, so that the ratio is above 1.",
         f"Here the median of the ratio over the training is above 1 in {above} of {len(cases)} cases.",
-        table(columns, rows),
+        markdown_table(columns, rows),
         f"The ratio is that of the moving variances over {window} steps, each smoothed by a moving average over "
         f"{window}; only whole windows count. The median is over the training, then over the seeds. A variance grows "
         "with the square of what varies: the last column is the ratio that two series would have that oscillate alike "
@@ -148,7 +149,7 @@ def figure6(work: Work) -> Outcome:
         "most for the nonlinear equation.",
         f"Here the CV is smaller with extra fields in {less} of {len(cases)} cases, and the condition number "
         f"|ΔL_F|/‖Δθ‖ in {better} of {len(cases)}.",
-        table(columns, rows),
+        markdown_table(columns, rows),
         "CV: standard deviation over mean of all values of mean |∇L_F| of a training; a scale-free measure, unlike the "
         "moving variance. Condition number: median over the steps of the change of L_F on the same points over the "
         "length of the step (A.7.3). All numbers are medians over the seeds.",

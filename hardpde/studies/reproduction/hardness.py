@@ -14,10 +14,11 @@ from hardpde.methods.hc import Hard, hc_each
 from hardpde.problem.problem import Problem
 from hardpde.problems.presets import make_stages
 from hardpde.solving.settings import make_settings
-from hardpde.studies.reproduction.base import Outcome, Work, table
+from hardpde.studies.reproduction.base import Outcome, Work
 from hardpde.studies.reproduction.comparisons import QUICK_STEPS, STEPS, small, stated
 from hardpde.studies.reproduction.plots import hardness
 from hardpde.studies.reproduction.published import PUBLISHED
+from hardpde.support.tables import markdown_table
 from hardpde.training import Training, fit_all
 
 BETAS = (1.0, 2.0, 5.0, 10.0)
@@ -47,7 +48,7 @@ def table4(work: Work) -> Outcome:
                                        for t, cell in zip(BETAS, row))])
     seconds = max(training.seconds for training in trainings)
     text = ["Ours, and the paper's values in brackets; one run each, seed 0, all sixteen trained at once in "
-            f"{seconds:.0f} s.", table(["", *(f"β_t = {t:g}" for t in BETAS)], rows)]
+            f"{seconds:.0f} s.", markdown_table(["", *(f"β_t = {t:g}" for t in BETAS)], rows)]
     paper = {pair: float(values[0]) for pair, values in printed.items()}
     data = {"settings": settings, "cells": cells, "paper": PUBLISHED["table4"], "training_seconds": seconds}
     return Outcome("Table 4: MAE / MAPE of T for the hardness β_s and β_t", "\n\n".join(text), data,
