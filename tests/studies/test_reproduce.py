@@ -14,8 +14,8 @@ from hardpde.solving.solve import solve
 from hardpde.studies.reproduction import comparisons, extra_fields, side_by_side
 from hardpde.studies.reproduction.base import Work
 from hardpde.studies.reproduction.comparisons import BALL, NAMES, PACK, TABLES, table_outcome, trainings
+from hardpde.studies.reproduction.figures.curves import convergence, hardness
 from hardpde.studies.reproduction.hardness import CELLS, predictor, train_cells
-from hardpde.studies.reproduction.plots import convergence, hardness
 from hardpde.studies.reproduction.published import PUBLISHED
 from hardpde.studies.reproduction.reproduce import EXPERIMENTS, chosen, reproduce, results_folder
 

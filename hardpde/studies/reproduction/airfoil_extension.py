@@ -31,7 +31,7 @@ Field = Callable[[Array], Array]
 
 def figure5(work: Work) -> Outcome:
     """The extension off the airfoil: its reference points, the normals it yields, and the learned distance."""
-    from hardpde.studies.reproduction.ablation_plots import airfoil_extension
+    from hardpde.studies.reproduction.figures.normals import airfoil_extension
 
     domain = flow_domain()
     wall = domain.boundaries["airfoil"]

@@ -22,7 +22,7 @@ from hardpde.problems import PROBLEMS
 from hardpde.runs.folder import read_record
 from hardpde.studies.compare import compare, plan
 from hardpde.studies.reproduction.base import Outcome, Work
-from hardpde.studies.reproduction.plots import convergence
+from hardpde.studies.reproduction.figures.curves import convergence
 from hardpde.studies.reproduction.published import PUBLISHED
 from hardpde.support.files import write_json
 from hardpde.support.provenance import provenance

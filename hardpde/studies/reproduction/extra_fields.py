@@ -80,7 +80,7 @@ class Case(NamedTuple):
 
 def figure4(work: Work) -> Outcome:
     """MovVar of mean |∇L_F| without extra fields over that with them, through the training."""
-    from hardpde.studies.reproduction.ablation_plots import ratio_history
+    from hardpde.studies.reproduction.figures.oscillations import ratio_history
 
     window = QUICK_WINDOW if work.quick else WINDOW
     cases = all_cases(work)
@@ -119,7 +119,7 @@ def figure4(work: Work) -> Outcome:
 
 def figure6(work: Work) -> Outcome:
     """The coefficient of variation of all values of mean |∇L_F|, and condition numbers (A.7.3), medians of both."""
-    from hardpde.studies.reproduction.ablation_plots import paired_bars
+    from hardpde.studies.reproduction.figures.oscillations import paired_bars
 
     cases = all_cases(work)
     rows: list[list[str]] = []

@@ -16,7 +16,7 @@ from hardpde.problems.presets import make_stages
 from hardpde.solving.settings import make_settings
 from hardpde.studies.reproduction.base import Outcome, Work
 from hardpde.studies.reproduction.comparisons import QUICK_STEPS, STEPS, small, stated
-from hardpde.studies.reproduction.plots import hardness
+from hardpde.studies.reproduction.figures.curves import hardness
 from hardpde.studies.reproduction.published import PUBLISHED
 from hardpde.support.tables import markdown_table
 from hardpde.training import Training, fit_all

@@ -1,6 +1,6 @@
-"""Pictures of the paper's ablations: oscillations of gradients, and functions extended off an airfoil."""
+"""Figure 5: normals and the distance to an airfoil, extended from its wall."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,78 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hardpde.evaluation.figures.base import COLOURS, ERROR, FAINT, FIELD, GREY, INK, new_figure
-
-Curves = Mapping[str, Sequence[tuple[str, np.ndarray]]]
-
-
-# --- Extra fields ----------------------------------------------------------------------------------------------
-
-
-def ratio_history(panels: Curves, window: int) -> Figure:
-    """{title: [(name, ratios (seeds, n))]}: the median of the seeds over the steps, with a band of the middle half.
-
-    The first ratio is of the steps up to 2 window − 1.
-    """
-    figure = new_figure(11.0, 4.6)
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    for axis, (title, curves) in zip(axes, panels.items()):
-        for i, (name, ratios) in enumerate(curves):
-            steps = 2 * window - 1 + np.arange(ratios.shape[1])
-            if len(ratios) > 1:
-                axis.fill_between(steps, *np.quantile(ratios, [0.25, 0.75], axis=0), color=COLOURS[i], alpha=0.13, lw=0)
-            axis.plot(steps, np.median(ratios, axis=0), color=COLOURS[i], lw=1.6, label=name)
-        axis.axhline(1.0, color=INK, lw=1.0, ls=(0, (5, 3)))
-        _log_scale(axis)
-        axis.set_title(title, color=INK)
-        axis.set_xlabel("step of Adam (the last of its window)")
-        _tidy(axis)
-    axes[0].set_ylabel("MovVar without / MovVar with extra fields")
-    _shared_legend(figure, axes)
-    return figure
-
-
-def paired_bars(panels: Mapping[str, Sequence[tuple[str, np.ndarray, np.ndarray]]], label: str) -> Figure:
-    """{title: [(name, values without, values with)]}, values (seeds,): bars of medians, whiskers over all seeds."""
-    figure = new_figure(10.0, 4.4)
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    for axis, (title, rows) in zip(axes, panels.items()):
-        for i, kind in enumerate(("without extra fields", "with extra fields")):
-            values = np.stack([row[1 + i] for row in rows])
-            middle, x = np.median(values, axis=1), np.arange(len(rows)) + (i - 0.5) * 0.38
-            axis.bar(x, middle, 0.36, color=COLOURS[i], label=kind)
-            if values.shape[1] > 1:
-                axis.errorbar(x, middle, [middle - values.min(1), values.max(1) - middle], fmt="none", ecolor=INK,
-                              elinewidth=1.0, capsize=3)
-        axis.set_xticks(range(len(rows)), [row[0] for row in rows])
-        axis.set_title(title, color=INK)
-        axis.set_ylim(bottom=0)
-        _tidy(axis)
-    axes[0].set_ylabel(label)
-    _shared_legend(figure, axes)
-    return figure
-
-
-def _log_scale(axis: Axes) -> None:
-    """A logarithmic axis with plain numbers, also at 2 and 5 where it spans little."""
-    axis.set_yscale("log")
-    low, high = axis.get_ylim()
-    axis.yaxis.set_major_formatter("{x:g}")
-    axis.yaxis.set_minor_formatter(lambda x, _: f"{x:g}" if high < 100 * low and f"{x:e}"[0] in "25" else "")
-
-
-def _tidy(axis: Axes) -> None:
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.grid(True, axis="y", color=FAINT, lw=0.6)
-    axis.set_axisbelow(True)
-    axis.tick_params(which="both", labelsize=9, labelcolor=GREY, color=GREY)
-
-
-def _shared_legend(figure: Figure, axes: Any) -> None:
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
-
-
-# --- The airfoil -----------------------------------------------------------------------------------------------
+from hardpde.studies.reproduction.figures.base import tidy
 
 
 def airfoil_extension(*, references: np.ndarray, sample: np.ndarray, window: Any, outline: np.ndarray,
@@ -154,7 +83,7 @@ def _normals_along(axis: Axes, angle: np.ndarray, true: np.ndarray, ways: Mappin
     axis.set_xlabel(r"$\theta_0$ in degrees; solid $n_1$, dashed $n_2$")
     axis.set_title("normals on the wall", color=INK)
     axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=4, frameon=False, fontsize=9)
-    _tidy(axis)
+    tidy(axis)
 
 
 def _arrows(axis: Axes, x: np.ndarray, vectors: np.ndarray, outline: np.ndarray, window: Any) -> Any:
