@@ -1,6 +1,6 @@
 """The printed airfoil problem is under-determined: flows that all satisfy it, and how far apart they are.
 
-    python experiments/underdetermined.py [--level 2]
+    python benchmarks/underdetermined.py [--level 2]
 
 At the wall the paper states n.u = 0 only; Navier–Stokes needs a second condition there. Slip (no tangential traction),
 friction (tangential traction -beta u_t) and no slip each complete it. Writes results/airfoil-underdetermined.json.
