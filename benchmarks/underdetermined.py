@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
+from hardpde.problem.reference import Reference
 from hardpde.problems.fem import airfoil, versions
 from hardpde.support.provenance import provenance
-from hardpde.problem.reference import Reference
 
 ROOT = Path(__file__).resolve().parent.parent
 SHIPPED = ROOT / "hardpde" / "problems" / "data" / "airfoil.npz"
