@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from hardpde.problem.reference import Reference
-from hardpde.problems.fem import airfoil, versions
+from hardpde.problems.fem import airfoil
+from hardpde.problems.fem.base import versions
 from hardpde.support.provenance import provenance
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,8 +36,8 @@ def main() -> None:
     shipped = Reference.load(SHIPPED)
     found, drag = {}, {}
     for wall in airfoil.WALLS:
-        flow = airfoil.solve(level, wall, FRICTION)
-        found[wall] = airfoil.sample(flow, shipped.x, shipped.cells)
+        flow = airfoil.airfoil_flow(level, wall, FRICTION)
+        found[wall] = airfoil.at_nodes(flow, shipped.x, shipped.cells)
         drag[wall] = flow.force("wall")[0]
         print(f"{wall}: drag {drag[wall]:.5f}", flush=True)
     n = len(shipped.x)

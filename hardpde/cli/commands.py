@@ -13,8 +13,7 @@ from hardpde.evaluation.figures.pictures import draw_domain
 from hardpde.evaluation.report.comparison import write_comparison
 from hardpde.evaluation.report.comparison_tables import endings, in_short, markdown
 from hardpde.methods import METHODS
-from hardpde.problems import PROBLEMS
-from hardpde.problems.fem import REFERENCES, compute_reference
+from hardpde.problems import PROBLEMS, REFERENCES
 from hardpde.problems.presets import make_stages
 from hardpde.runs.finish import finish, show
 from hardpde.runs.folder import (
@@ -383,7 +382,7 @@ def _reference(arguments: argparse.Namespace) -> dict:
     if name in REFERENCES:
         _say(arguments, f"finite elements, level {arguments.level} (and one below, to measure the difference)")
         try:
-            reference = compute_reference(name, arguments.level)
+            reference = REFERENCES[name](arguments.level)
         except ImportError as error:
             raise ValueError(str(error)) from None
     else:

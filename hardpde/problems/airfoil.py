@@ -14,10 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.geometry import Box, Shape, distances
+from hardpde.geometry import Boundary, Box, Shape, distances
 from hardpde.geometry import airfoil as read
+from hardpde.geometry.base import Piece
 from hardpde.problem.conditions import Condition, dirichlet
-from hardpde.problem.fields import curl, div
+from hardpde.problem.fields import State, curl, div
 from hardpde.problem.hints import Focus, Hints, Mirror
 from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
@@ -38,16 +39,16 @@ def airfoil(symmetric: bool = False) -> Problem:
     half = max(abs(v) for piece in wall.pieces for v in _ends(piece))  # of the width of the trailing edge
     corners = [(1.0, half), (1.0, -half)]
 
-    def equations(x, q, dq):
+    def equations(x: Array, q: State, dq: State) -> tuple[Array, Array, Array]:
         spin = dq.w.space
         momentum = dq.u.space @ q.u + dq.p.space + VISCOSITY * jnp.stack([spin[1], -spin[0]])
         return momentum, div(dq.u), q.w - curl(dq.u)
 
-    def slip(q, x, n):
+    def slip(q: State, x: Array, n: Array) -> tuple[Array, Array]:
         along = q.u[1] * n[0] - q.u[0] * n[1]
         return q.u @ n, q.w + 2 * wall.curvature(x) * along
 
-    def outlet(q, x, n):
+    def outlet(q: State, x: Array, n: Array) -> tuple[Array, Array]:
         return q.p, q.u[1]
 
     return Problem(
@@ -61,36 +62,36 @@ def airfoil(symmetric: bool = False) -> Problem:
             Condition("airfoil", slip, 0.0, "slip"),
         ],
         hints=_hints(wall, half, corners, symmetric),
-        reference=reference,
+        reference=airfoil_solution,
     )
 
 
 @cache
 def flow_domain() -> Shape:
     """The box round the airfoil; the wall is a smooth curve fitted to its coordinates."""
-    return Box(*BOX, sides=SIDES) - read(data("w1015.dat"), smooth="fit")
+    return Box(*BOX, sides=SIDES) - read(data_file("w1015.dat"), smooth="fit")
 
 
-def reference() -> Reference:
+def airfoil_solution() -> Reference:
     """Finite elements, by `hardpde reference airfoil`; errors are told away from the trailing edge too, where
     vorticity and pressure are singular, and beside those of the flow that no airfoil disturbs."""
-    known = Reference.load(data("airfoil.npz"))
+    known = Reference.load(data_file("airfoil.npz"))
     r = np.hypot(known.x[:, 0] - 1, known.x[:, 1])
     return replace(known, masks={"r > 0.05": r > 0.05, "r > 0.005": r > 0.005}, weighted=True,
                    baselines={"constant flow": {"u": np.array([1.0, 0.0]), "p": 1.0}})
 
 
-def data(name: str) -> str:
+def data_file(name: str) -> str:
     """Where a file that comes with the problems lies."""
     return str(files("hardpde.problems") / "data" / name)
 
 
-def _ends(piece) -> tuple[float, ...]:
+def _ends(piece: Piece) -> tuple[float, ...]:
     """Heights of the ends of the straight piece that closes a blunt trailing edge."""
     return (piece.params[1], piece.params[3]) if len(piece.params) == 4 else ()
 
 
-def _hints(wall, half: float, corners, symmetric: bool) -> Hints:
+def _hints(wall: Boundary, half: float, corners: list[tuple[float, float]], symmetric: bool) -> Hints:
     """What is known of the flow beforehand: where it is steep, and how it behaves at the sharp corners.
 
     At the two corners of the trailing edge, whose angle is about 3π/2, velocities behave like r^0.316 and

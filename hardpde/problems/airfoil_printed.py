@@ -11,12 +11,14 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from jax import Array
+
 from hardpde.problem.conditions import Condition, dirichlet
-from hardpde.problem.fields import div, grad
+from hardpde.problem.fields import State, div, grad
 from hardpde.problem.hints import Hints
 from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
-from hardpde.problems.airfoil import VISCOSITY, data, flow_domain, reference
+from hardpde.problems.airfoil import VISCOSITY, airfoil_solution, data_file, flow_domain
 from hardpde.problems.extension import Surrogate, extend, learned_distance
 
 
@@ -42,11 +44,11 @@ def airfoil_printed() -> Problem:
 
 def _reference() -> Reference:
     """The well-posed problem's, without the vorticity, which is no field here."""
-    known = reference()
+    known = airfoil_solution()
     return replace(known, values={name: known.values[name] for name in ("u", "p")})
 
 
-def _residual(x, q, dq):
+def _residual(x: Array, q: State, dq: State) -> tuple[Array, Array]:
     """(u·∇)u − ν ∇·G + ∇p and ∇·u, with G the field that stands for ∇u."""
     return q.grad_u @ q.u - VISCOSITY * div(dq.grad_u) + grad(dq.p), div(dq.u)
 
@@ -66,4 +68,4 @@ def make_distance(path: str | Path | None = None, steps: int = 10_000, seed: int
 
 @cache
 def _distance() -> Surrogate:
-    return Surrogate.load(data("w1015_distance.npz"))
+    return Surrogate.load(data_file("w1015_distance.npz"))

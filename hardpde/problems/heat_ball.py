@@ -5,10 +5,11 @@
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from hardpde.geometry import Ball
 from hardpde.problem.conditions import initial, neumann
-from hardpde.problem.fields import div, dt
+from hardpde.problem.fields import State, div, dt
 from hardpde.problem.hints import Hints
 from hardpde.problem.problem import Problem
 
@@ -19,10 +20,10 @@ def heat_ball(dim: int = 10) -> Problem:
         raise ValueError(f"dim is {dim}; a ball has a whole number of dimensions, at least 1")
     k = 1 / dim
 
-    def u(x):
+    def u(x: Array) -> Array:
         return jnp.exp(0.5 * (x[:dim] ** 2).sum() + x[dim])
 
-    def heat(x, q, dq):
+    def heat(x: Array, q: State, dq: State) -> Array:
         return dt(dq.u) - k * div(dq.grad_u) + k * (x[:dim] ** 2).sum() * u(x)
 
     return Problem(

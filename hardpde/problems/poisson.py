@@ -6,10 +6,11 @@ The solution is u = sin(ax). With and without the extra field ∇u, to see what 
 import math
 
 import jax.numpy as jnp
+from jax import Array
 
 from hardpde.geometry import Interval
 from hardpde.problem.conditions import dirichlet
-from hardpde.problem.fields import div, laplacian
+from hardpde.problem.fields import State, div, laplacian
 from hardpde.problem.problem import Problem
 
 
@@ -18,11 +19,11 @@ def poisson(a: int = 2, extra: bool = True) -> Problem:
     if a % 1 or a < 1:
         raise ValueError(f"a = {a} must be a positive whole number, so that sin(ax) is 0 at both ends")
 
-    def exact(x):
+    def exact(x: Array) -> dict[str, Array]:
         gradient = {"grad_u": a * jnp.cos(a * x)} if extra else {}
         return {"u": jnp.sin(a * x[0]), **gradient}
 
-    def residual(x, q, dq):
+    def residual(x: Array, q: State, dq: State) -> Array:
         second = div(dq.grad_u) if extra else laplacian(dq.u)
         return second + a**2 * jnp.sin(a * x[0])
 

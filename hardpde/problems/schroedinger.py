@@ -12,11 +12,13 @@ import math
 
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
 from scipy.fft import fft, fftfreq, ifft
 
 from hardpde.geometry import Interval
 from hardpde.problem.conditions import initial, periodic
-from hardpde.problem.fields import div, dt, laplacian
+from hardpde.problem.fields import State, div, dt, laplacian
 from hardpde.problem.hints import Hints
 from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
@@ -32,7 +34,7 @@ STAGES = (*_STAGES, 1 - 2 * sum(_STAGES), *_STAGES[::-1])
 def schroedinger(extra: bool = True, soft: float | None = None) -> Problem:
     """i h_t + ½ h_xx + |h|² h = 0, h periodic; extra=False takes h_xx itself; soft: periodicity as a penalty."""
 
-    def residual(x, q, dq):
+    def residual(x: Array, q: State, dq: State) -> tuple[Array, Array]:
         u_xx, v_xx = (div(dq.grad_u), div(dq.grad_v)) if extra else (laplacian(dq.u), laplacian(dq.v))
         density = q.u**2 + q.v**2
         return -dt(dq.v) + 0.5 * u_xx + density * q.u, dt(dq.u) + 0.5 * v_xx + density * q.v
@@ -50,7 +52,7 @@ def schroedinger(extra: bool = True, soft: float | None = None) -> Problem:
     )
 
 
-def start(x):
+def start(x: ArrayLike) -> Array:
     """The real initial data f: 2 sech x, rounded off at the seam."""
     return 2 / jnp.cosh(x) + SLOPE / ROUNDING * jnp.cosh(ROUNDING * x) / math.sinh(ROUNDING * HALF)
 
@@ -83,7 +85,7 @@ def _reference(extra: bool, nodes: int = 256) -> Reference:
     h, slope = h[1:], slope[1:]  # at the start v = 0, and relative errors would have no meaning
     every = len(x) // nodes
 
-    def thin(values):
+    def thin(values: np.ndarray) -> np.ndarray:
         """Some of the nodes, and the seam once more at the other end."""
         return np.concatenate([values[..., ::every], values[..., :1]], axis=-1)
 

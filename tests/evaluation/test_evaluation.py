@@ -23,7 +23,7 @@ from hardpde.evaluation.report.browser import packed
 from hardpde.evaluation.report.report import write_report
 from hardpde.problem.fields import make_schema
 from hardpde.problem.reference import Reference, node_weights
-from hardpde.problems.airfoil import reference as airfoil_reference
+from hardpde.problems.airfoil import airfoil_solution
 from hardpde.problems.airfoil_printed import _reference as printed_reference
 from hardpde.problems.heat_ball import heat_ball
 
@@ -220,7 +220,7 @@ def test_references_are_read_back(parted, tmp_path):
 
 
 def test_the_airfoil_is_measured_away_from_its_trailing_edge():
-    reference = airfoil_reference()
+    reference = airfoil_solution()
     assert list(reference.masks) == ["r > 0.05", "r > 0.005"]
     near = ~reference.masks["r > 0.05"]
     assert 0 < near.sum() < len(near) / 2 and np.all(np.abs(reference.x[near] - [1, 0]) <= 0.05)

@@ -13,10 +13,11 @@ from hardpde.problem.reference import Reference
 
 ng = pytest.importorskip("ngsolve")
 
-from hardpde.problems.fem import REFERENCES, compute_reference  # noqa: E402
+from hardpde.problems import PROBLEMS, REFERENCES  # noqa: E402
 from hardpde.problems.fem import airfoil as foil  # noqa: E402
 from hardpde.problems.fem import battery_pack as pack  # noqa: E402
-from hardpde.problems.fem.flow import corners, locate, mesh_around, solve_flow  # noqa: E402
+from hardpde.problems.fem.base import mesh_points, nodes_and_cells  # noqa: E402
+from hardpde.problems.fem.flow import corners, mesh_around, points_beside, solve_flow  # noqa: E402
 from hardpde.problems.fem.heat import heat_robin, radau, triangulate  # noqa: E402
 
 BOX = ((0.0, 0.0), (2.0, 1.5))
@@ -138,7 +139,7 @@ def test_shipped_pack_has_the_area_of_the_pack():
 
 def test_shipped_pack_agrees_with_a_fresh_coarse_solve():
     shipped = Reference.load(SHIPPED)
-    fresh = pack.temperature(shipped.x, level=0)
+    fresh = pack.pack_temperature(shipped.x, level=0)
     error = np.abs(fresh - shipped.values["T"])
     assert error.max() < 1e-3 and error.mean() < 2e-5
 
@@ -167,8 +168,8 @@ def test_mistakes_are_answered_by_a_sentence(change, message):
 
 @pytest.mark.parametrize(
     "call",
-    [lambda: pack.reference(0), lambda: pack.temperature(np.zeros((1, 2)), 9), lambda: foil.reference(0),
-     lambda: foil.solve(9)],
+    [lambda: pack.pack_reference(0), lambda: pack.pack_temperature(np.zeros((1, 2)), 9),
+     lambda: foil.airfoil_reference(0), lambda: foil.airfoil_flow(9)],
 )
 def test_an_unknown_level_is_named(call):
     with pytest.raises(ValueError, match="level is"):
@@ -253,8 +254,8 @@ def test_friction_is_the_traction_of_shear():
 
 def test_airfoil_levels_agree_and_drag_is_positive():
     shipped = Reference.load(FOIL)
-    flow = foil.solve(0)
-    fresh = foil.sample(flow, shipped.x, shipped.cells)
+    flow = foil.airfoil_flow(0)
+    fresh = foil.at_nodes(flow, shipped.x, shipped.cells)
     assert np.abs(fresh["u"] - shipped.values["u"]).mean() < 1e-4
     far = np.hypot(shipped.x[:, 0] - 1, shipped.x[:, 1]) > 0.05
     assert np.abs(fresh["p"] - shipped.values["p"])[far].max() < 0.02
@@ -291,7 +292,7 @@ def test_shipped_airfoil_is_a_flow_in_its_domain():
 
 def test_walls_of_the_airfoil_are_named():
     with pytest.raises(ValueError, match="choose from slip, friction, no-slip"):
-        foil.solve(0, wall="rough")
+        foil.airfoil_flow(0, wall="rough")
 
 
 def test_mesh_around_an_airfoil_follows_its_wall():
@@ -301,7 +302,7 @@ def test_mesh_around_an_airfoil_follows_its_wall():
     assert ng.Integrate(ng.CF(1), mesh, order=10) == pytest.approx(32 - body.measure, abs=1e-7)
     assert len(np.unique(corners(body), axis=0)) == 2
     points = np.asarray(body.boundaries["airfoil"].sample(jax.random.key(0), 200))
-    found = locate(mesh, points, body)
+    found = points_beside(mesh, points, body)
     back = np.stack([np.ravel(ng.x(found)), np.ravel(ng.y(found))], axis=1)
     assert np.abs(back - points).max() < 1e-4
 
@@ -315,10 +316,21 @@ def test_mistakes_in_a_flow_are_answered_by_a_sentence(change, message):
         solve_flow(mesh, **({"nu": 1.0, "fixed": {"left": (0, 0)}} | change))
 
 
-def test_problems_without_a_finite_element_reference_are_named():
-    assert set(REFERENCES) == {"battery-pack", "airfoil"}
-    with pytest.raises(ValueError, match="'disc' has no finite-element reference; choose from battery-pack, airfoil"):
-        compute_reference("disc", 1)
+def test_references_are_of_built_in_problems():
+    assert set(REFERENCES) == {"battery-pack", "airfoil"} <= set(PROBLEMS)
+
+
+def test_points_beside_a_mesh_are_found_on_it_or_refused():
+    from netgen.geom2d import unit_square
+
+    mesh = ng.Mesh(unit_square.GenerateMesh(maxh=0.5))
+    x, cells = nodes_and_cells(mesh)
+    assert x.shape[1] == 2 and set(cells.ravel()) == set(range(len(x)))
+    outside = np.array([[0.5, 1 + 1e-6]])
+    found = mesh_points(mesh, outside, lambda lost, length: lost - [0.0, length])
+    assert np.hypot(ng.x(found)[0] - 0.5, ng.y(found)[0] - 1) < 1e-4
+    with pytest.raises(ValueError, match="too coarse"):
+        mesh_points(mesh, outside, lambda lost, length: lost - [0.0, -length])
 
 
 # -- without NGSolve --------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ u = (1, 0) on inlet, top and bottom; v = 0 and normal stress -p + 2 nu u_x = -1 
 a wall that the flow slips along: n.u = 0 without tangential traction. (Friction and no slip are there to compare.)
 """
 
-import time
 from functools import cache
 from typing import Any
 
@@ -14,9 +13,9 @@ import numpy as np
 
 from hardpde.geometry import Shape, airfoil
 from hardpde.problem.reference import Reference
-from hardpde.problems.airfoil import BOX, VISCOSITY, data
-from hardpde.problems.fem import ngsolve, versions
-from hardpde.problems.fem.flow import Flow, corners, locate, mesh_around, solve_flow
+from hardpde.problems.airfoil import BOX, VISCOSITY, data_file
+from hardpde.problems.fem.base import check_level, ngsolve, nodes_and_cells, versions, with_level_below
+from hardpde.problems.fem.flow import Flow, corners, mesh_around, points_beside, solve_flow
 
 WALLS = ("slip", "friction", "no-slip")
 NODES: dict[str, Any] = {"maxh": 0.077, "near": 0.004, "tip": 0.0008, "grading": 0.08}
@@ -32,27 +31,25 @@ LEVELS: list[dict[str, Any]] = [
 @cache
 def body() -> Shape:
     """The airfoil, its wall a quintic spline fitted to the coordinates."""
-    return airfoil(data("w1015.dat"), smooth="fit")
+    return airfoil(data_file("w1015.dat"), smooth="fit")
 
 
-def reference(level: int = 3) -> Reference:
+def airfoil_reference(level: int = 3) -> Reference:
     """The fields "u" (n, 2), "p" and "w" (vorticity v_x - u_y) on the nodes of a linear mesh of about 13,200 nodes.
 
     `about` records how far they are from the solution one level coarser in h and order. At the two corners of the
     trailing edge p and w are infinite; the mean of the neighbouring nodes stands there.
     """
-    if not 1 <= level < len(LEVELS):
-        raise ValueError(f"level is {level}; choose 1 to {len(LEVELS) - 1}, each is checked against the one before")
-    x, cells = triangulate()
-    found, drag, seconds = {}, {}, {}
-    for k in (level - 1, level):
-        begun = time.perf_counter()
-        flow = solve(k)
-        found[k] = sample(flow, x, cells)
-        drag[str(k)] = flow.force("wall")[0]
-        seconds[str(k)] = round(time.perf_counter() - begun, 1)
+    check_level(level, LEVELS, 1)
+    x, cells = _triangulate()
+
+    def found(level: int) -> tuple[dict[str, np.ndarray], float]:
+        flow = airfoil_flow(level)
+        return at_nodes(flow, x, cells), flow.force("wall")[0]
+
+    (coarser, coarser_drag), (finer, drag), seconds = with_level_below(found, level)
     clear = np.hypot(x[:, 0] - 1, x[:, 1]) > CLEAR
-    apart = {name: np.abs(found[level][name] - found[level - 1][name]) for name in found[level]}
+    apart = {name: np.abs(finer[name] - coarser[name]) for name in finer}
     apart = {"u1": apart["u"][:, 0], "u2": apart["u"][:, 1], "p": apart["p"][clear], "w": apart["w"][clear]}
     about = {
         "problem": "airfoil",
@@ -62,17 +59,16 @@ def reference(level: int = 3) -> Reference:
         "mae_to_level_below": {name: float(error.mean()) for name, error in apart.items()},
         "max_difference_to_level_below": {name: float(error.max()) for name, error in apart.items()},
         "p_and_w_compared": f"farther than {CLEAR} from the trailing edge",
-        "drag": drag,
+        "drag": {str(level - 1): coarser_drag, str(level): drag},
         "seconds": seconds,
         "versions": versions(),
     }
-    return Reference(x, {name: v.astype(np.float32) for name, v in found[level].items()}, None, cells, about)
+    return Reference(x, {name: v.astype(np.float32) for name, v in finer.items()}, None, cells, about)
 
 
-def solve(level: int = 2, wall: str = "slip", friction: float = 1.0) -> Flow:
+def airfoil_flow(level: int = 2, wall: str = "slip", friction: float = 1.0) -> Flow:
     """The flow at one of LEVELS; `friction` is the beta of the tangential traction -beta u_t at such a wall."""
-    if not 0 <= level < len(LEVELS):
-        raise ValueError(f"level is {level}; choose 0 to {len(LEVELS) - 1}")
+    check_level(level, LEVELS)
     if wall not in WALLS:
         raise ValueError(f"there is no wall '{wall}'; choose from {', '.join(WALLS)}")
     settings = dict(LEVELS[level])
@@ -86,9 +82,9 @@ def solve(level: int = 2, wall: str = "slip", friction: float = 1.0) -> Flow:
     return solve_flow(mesh, VISCOSITY, fixed=fixed, traction={"outlet": (-1.0, 0.0)}, slip=slip, order=order)
 
 
-def sample(flow: Flow, x: np.ndarray, cells: np.ndarray) -> dict[str, np.ndarray]:
+def at_nodes(flow: Flow, x: np.ndarray, cells: np.ndarray) -> dict[str, np.ndarray]:
     """u (n, 2), p (n,) and w (n,) of a flow at the nodes of a linear mesh; finite at the trailing edge."""
-    where = locate(flow.mesh, x, body())
+    where = points_beside(flow.mesh, x, body())
     fields = {"u": flow.velocity, "p": flow.pressure, "w": flow.vorticity}
     values = {name: np.asarray(f(where)).reshape(len(x), -1) for name, f in fields.items()}
     for corner in np.unique(corners(body()), axis=0):
@@ -99,12 +95,11 @@ def sample(flow: Flow, x: np.ndarray, cells: np.ndarray) -> dict[str, np.ndarray
     return {"u": values["u"], "p": values["p"][:, 0], "w": values["w"][:, 0]}
 
 
-def triangulate() -> tuple[np.ndarray, np.ndarray]:
+def _triangulate() -> tuple[np.ndarray, np.ndarray]:
     """Nodes (n, 2) and triangles (c, 3) of a mesh of the domain, nodes on the wall lying on the exact curve."""
     ng = ngsolve()
     mesh = mesh_around(BOX, body(), **NODES)
-    x = np.array([vertex.point for vertex in mesh.vertices])
-    cells = np.array([[v.nr for v in cell.vertices] for cell in mesh.Elements(ng.VOL)], np.int32)
+    x, cells = nodes_and_cells(mesh)
     wall = np.unique([v.nr for e in mesh.Elements(ng.BND) if e.mat == "wall" for v in e.vertices])
     x[wall] = np.asarray(jax.vmap(body().boundaries["airfoil"].closest)(jnp.asarray(x[wall])))
     return x, cells

@@ -3,14 +3,14 @@
 T_t = k lap T,  k n.grad T = h (T_b - T) on the box, the cells and the pipes,  T(0) = 0.1,  0 <= t <= 1.
 """
 
-import time
+from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from hardpde.problem.reference import Reference
-from hardpde.problems.fem import versions
+from hardpde.problems.fem.base import check_level, versions, with_level_below
 from hardpde.problems.fem.heat import Disc, heat_robin, triangulate
 
 BOX = ((-8.0, -12.0), (8.0, 12.0))
@@ -29,22 +29,15 @@ LEVELS: list[dict[str, Any]] = [
 ]
 
 
-def reference(level: int = 4) -> Reference:
+def pack_reference(level: int = 4) -> Reference:
     """The field "T" at t = 0, 0.1, …, 1 on the nodes of a linear mesh of about 13,000 nodes.
 
     `about` records how far it is from the solution one level coarser in h, order and time step; T is rounded
     to float32 (6e-8 relative), the nodes keep float64 so that those on a circle are on it.
     """
-    if not 1 <= level < len(LEVELS):
-        raise ValueError(
-            f"level is {level}; choose 1 to {len(LEVELS) - 1}, each is checked against the one before"
-        )
+    check_level(level, LEVELS, 1)
     x, cells = triangulate(BOX, DISCS, **NODES)
-    begun = time.perf_counter()
-    coarser = temperature(x, level - 1)
-    between = time.perf_counter()
-    finer = temperature(x, level)
-    seconds = {str(level - 1): round(between - begun, 1), str(level): round(time.perf_counter() - between, 1)}
+    coarser, finer, seconds = with_level_below(partial(pack_temperature, x), level)
     about = {
         "problem": "battery-pack",
         "level": level,
@@ -58,8 +51,7 @@ def reference(level: int = 4) -> Reference:
     return Reference(x, {"T": finer.astype(np.float32)}, TIMES, cells, about)
 
 
-def temperature(points: np.ndarray, level: int = 2) -> np.ndarray:
+def pack_temperature(points: np.ndarray, level: int = 2) -> np.ndarray:
     """Temperatures (11, n) of the pack at `points` (n, 2) and t = 0, 0.1, …, 1, solved at one of LEVELS."""
-    if not 0 <= level < len(LEVELS):
-        raise ValueError(f"level is {level}; choose 0 to {len(LEVELS) - 1}")
+    check_level(level, LEVELS)
     return heat_robin(BOX, DISCS, ROBIN, points, TIMES, initial=0.1, **LEVELS[level])

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hardpde.geometry import Arc, Shape
-from hardpde.problems.fem import ngsolve
+from hardpde.problems.fem.base import mesh_points, ngsolve
 
 Vector = tuple[Any, Any]
 
@@ -101,7 +101,8 @@ def _stress(ng: Any, nu: float, gradient: Any, pressure: Any) -> Any:
     return nu * (gradient + gradient.trans) - pressure * ng.Id(2)
 
 
-def _form(ng, space, nu, traction, slip, source, order: int, penalty: float, convection: bool) -> Any:
+def _form(ng: Any, space: Any, nu: float, traction: Mapping[str, Vector], slip: Mapping[str, float], source: Vector,
+          order: int, penalty: float, convection: bool) -> Any:
     """The weak form as a function of the state."""
     (u, p), (v, q) = space.TnT()
     form = ng.BilinearForm(space, condense=True)
@@ -205,19 +206,12 @@ def corners(body: Shape) -> np.ndarray:
     return np.array(ends).reshape(-1, 2)
 
 
-def locate(mesh: Any, x: np.ndarray, body: Shape) -> np.ndarray:
-    """The mesh points of `x` (n, 2); where a curved element cuts the wall's edge, the nearest found off the body."""
-    found = mesh(x[:, 0], x[:, 1])
-    for push in 10.0 ** np.arange(-11, -1):
-        lost = np.flatnonzero(found["nr"] < 0)
-        if not len(lost):
-            return found
-        y = x[lost] + push * _away(body, x[lost])
-        found[lost] = mesh(y[:, 0], y[:, 1])
-    raise ValueError("the mesh is too coarse to follow the wall; pass a smaller near or a higher order")
+def points_beside(mesh: Any, x: np.ndarray, body: Shape) -> np.ndarray:
+    """The points of a mesh round a body that are nearest to `x` (n, 2)."""
+    return mesh_points(mesh, x, lambda lost, length: lost + length * _normals(body, lost))
 
 
-def _away(body: Shape, x: np.ndarray) -> np.ndarray:
+def _normals(body: Shape, x: np.ndarray) -> np.ndarray:
     """Directions (n, 2) off the body: its normal, at a corner the mean of two."""
     total = np.zeros_like(x)
     for piece in body.pieces:

@@ -7,12 +7,13 @@ geometrically towards t = 0, where the boundary flux jumps.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hardpde.problems.fem import ngsolve
+from hardpde.problems.fem.base import mesh_points, ngsolve, nodes_and_cells
 
 Disc = tuple[float, float, float, str]
 Box = tuple[tuple[float, float], tuple[float, float]]
@@ -60,7 +61,7 @@ def heat_robin(
     temperature = ng.GridFunction(space)
     temperature.Set(ng.CF(initial(ng.x, ng.y) if callable(initial) else initial))
     mass, stiffness, load = _assemble(ng, space, robin, k, source)
-    where = _locate(mesh, x, discs)
+    where = mesh_points(mesh, x, partial(_off_discs, discs))
 
     def sample(u: np.ndarray) -> np.ndarray:
         temperature.vec.FV().NumPy()[:] = u
@@ -81,12 +82,8 @@ def triangulate(
     box: Box, discs: Sequence[Disc], maxh: float, near: float | None = None, grading: float = 0.3
 ) -> tuple[np.ndarray, np.ndarray]:
     """Nodes (n, 2) and triangles (c, 3) of a mesh of the box minus the discs, with nodes on the circles."""
-    ng = ngsolve()
     _check_discs(box, discs)
-    mesh = _mesh(box, discs, maxh, near, grading)
-    x = np.array([vertex.point for vertex in mesh.vertices])
-    cells = np.array([[v.nr for v in cell.vertices] for cell in mesh.Elements(ng.VOL)], np.int32)
-    return x, cells
+    return nodes_and_cells(_mesh(box, discs, maxh, near, grading))
 
 
 def radau(mass: Any, stiffness: Any, load: Callable[[float], np.ndarray], stages: int = 3) -> Callable:
@@ -199,24 +196,13 @@ def _scipy(form: Any) -> Any:
     )
 
 
-def _locate(mesh: Any, x: np.ndarray, discs: Sequence[Disc]) -> np.ndarray:
-    """The mesh points of `x`; where a curved element cuts a circle's edge, the nearest found off the disc."""
-    found = mesh(x[:, 0], x[:, 1])
-    for push in 10.0 ** np.arange(-10, -1):
-        lost = np.flatnonzero(found["nr"] < 0)
-        if not len(lost):
-            break
-        y = x[lost]
-        for cx, cy, radius, _ in discs:
-            away = y - (cx, cy)
-            distance = np.linalg.norm(away, axis=1, keepdims=True)
-            y = np.where(distance < radius * (1 + push), (cx, cy) + away / distance * radius * (1 + push), y)
-        found[lost] = mesh(y[:, 0], y[:, 1])
-    if np.any(found["nr"] < 0):
-        raise ValueError(
-            "the mesh is too coarse to follow the circles; pass a smaller near or a higher order"
-        )
-    return found
+def _off_discs(discs: Sequence[Disc], x: np.ndarray, length: float) -> np.ndarray:
+    """Points (n, 2) of discs, moved out of them by a fraction of the radius."""
+    for cx, cy, radius, _ in discs:
+        arm = x - (cx, cy)
+        distance = np.linalg.norm(arm, axis=1, keepdims=True)
+        x = np.where(distance < radius * (1 + length), (cx, cy) + arm / distance * radius * (1 + length), x)
+    return x
 
 
 def _inside(box: Box, discs: Sequence[Disc], x: np.ndarray, tolerance: float = 1e-9) -> np.ndarray:

@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.geometry import Boundary
-from hardpde.problems.airfoil import data, flow_domain
+from hardpde.problems.airfoil import data_file, flow_domain
 from hardpde.problems.airfoil_printed import make_distance
 from hardpde.problems.extension import Surrogate, extend
 from hardpde.studies.reproduction.base import Outcome, Work
@@ -37,7 +37,7 @@ def figure5(work: Work) -> Outcome:
     wall = domain.boundaries["airfoil"]
     steps = QUICK_STEPS if work.quick else STEPS
     work.say("the distance to the wall")
-    distance, seconds = _timed(lambda: Surrogate.load(data("w1015_distance.npz")) if work.quick
+    distance, seconds = _timed(lambda: Surrogate.load(data_file("w1015_distance.npz")) if work.quick
                                else make_distance(steps=steps))
     references = distance.network.references
     normals: dict[str, Field] = {}
