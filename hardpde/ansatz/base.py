@@ -17,6 +17,7 @@ from jax import Array
 
 from hardpde.networks.tiles import Listed
 from hardpde.problem.fields import Schema
+from hardpde.support.hardware import on_cpu
 
 
 class Term(NamedTuple):
@@ -45,7 +46,7 @@ def combine(offset: Array, terms: Sequence[Term | Listed], outputs: Sequence[Arr
     state = offset
     for term, out in zip(terms, outputs):
         if isinstance(term, Listed):
-            part = term.collected((_acted_on_cpu if _on_cpu() else _acted)(term.matrix, out, second))
+            part = term.collected((_acted_on_cpu if on_cpu() else _acted)(term.matrix, out, second))
         else:
             part = _acted(term.matrix, out, second)
             part = part if part.ndim == state.ndim else part.sum(0)
@@ -90,13 +91,9 @@ _acted_on_cpu.defvjp(_acted_forward, _acted_backward)
 
 def _short_sum(array: Array, axis: int) -> Array:
     """The sum along a short axis; on a CPU one by one, as XLA takes twenty times longer to reduce such an array."""
-    if not _on_cpu():
+    if not on_cpu():
         return array.sum(axis)
     return sum(jnp.split(array, array.shape[axis], axis)).squeeze(axis)  # type: ignore[union-attr]
-
-
-def _on_cpu() -> bool:
-    return jax.default_backend() == "cpu"
 
 
 def jets(function: Callable, x: Array, differentiate: bool = True, second: int = 0, coordinates: int | None = None):

@@ -1,6 +1,5 @@
 """Layers on jets with the points first, as one product for value and derivatives, as a GPU wants it."""
 
-import re
 from functools import partial
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.networks.jets import GPU_SLOTS, Slots, dual_of_tanh, joined, pieces, tanh_of, total
-from hardpde.support.hardware import current_device
+from hardpde.support.hardware import has_tensor_cores_for_bfloat16
 
 NARROW = 5  # inputs or outputs of a layer, the constant among them
 EVEN = 4  # hidden widths are multiples of it on a GPU
@@ -47,14 +46,8 @@ def points_first(layers: list[tuple[Array, Array]], inputs: Array, second: int =
 def _exactly(array: Array) -> Any:
     """How a product keeps full precision: single precision is three numbers of bfloat16, whose products run on tensor
     cores where there are such; the six that count are added up."""
-    six = array.dtype == jnp.float32 and _has_bfloat16()
+    six = array.dtype == jnp.float32 and has_tensor_cores_for_bfloat16()
     return jax.lax.DotAlgorithmPreset.BF16_BF16_F32_X6 if six else "highest"
-
-
-def _has_bfloat16() -> bool:
-    """Whether computations run on a GPU of NVIDIA's, from Ampere on."""
-    found = re.fullmatch(r"(\d+)\.\d+", getattr(current_device(), "compute_capability", ""))
-    return found is not None and int(found[1]) >= 8
 
 
 def _with_constant(layers: list[tuple[Array, Array]]) -> list[Array]:

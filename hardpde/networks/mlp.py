@@ -15,6 +15,7 @@ from jax import Array
 
 from hardpde.networks.cpu import dual_points_last, points_last
 from hardpde.networks.gpu import points_first
+from hardpde.support.hardware import on_cpu
 
 
 class MLP(eqx.Module):
@@ -30,7 +31,7 @@ class MLP(eqx.Module):
         second: how many coordinates the Laplacian in the last slot sums over; 0: there is none.
         """
         layers = list(zip(self.weights, self.biases))
-        if jax.default_backend() == "cpu":
+        if on_cpu():
             return points_last(layers, inputs, second)
         return jnp.moveaxis(points_first(layers, jnp.moveaxis(inputs, -3, -1), second), -1, -3)
 
@@ -40,7 +41,7 @@ class MLP(eqx.Module):
         `dual` is the jet of the derivative of the inputs along that direction.
         """
         layers = list(zip(self.weights, self.biases))
-        if jax.default_backend() == "cpu":
+        if on_cpu():
             return dual_points_last(layers, inputs, dual, second)
         both = jnp.concatenate([jnp.moveaxis(jet, -3, -1) for jet in (inputs, dual)], axis=-3)
         out = jnp.moveaxis(points_first(layers, both, second, dual=True), -1, -3)

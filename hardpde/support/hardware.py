@@ -1,6 +1,7 @@
 """The machine: its devices, how many share a batch and in how many parts, and the processes that compute together."""
 
 import os
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,12 @@ def current_device() -> jax.Device:
     """The device on which computations run: the one that was asked for, or the first."""
     wished = jax.config.jax_default_device  # type: ignore[attr-defined]
     return wished if isinstance(wished, jax.Device) else jax.local_devices(backend=wished)[0]
+
+
+def has_tensor_cores_for_bfloat16() -> bool:
+    """Whether computations run on a GPU of NVIDIA's, from Ampere on."""
+    found = re.fullmatch(r"(\d+)\.\d+", getattr(current_device(), "compute_capability", ""))
+    return found is not None and int(found[1]) >= 8
 
 
 def cores() -> int:

@@ -12,6 +12,7 @@ import numpy as np
 
 from hardpde.geometry.algorithms.stacking import Group, concrete, safe_norm, stack, unstack
 from hardpde.geometry.base import Bounds, Kind, Piece
+from hardpde.support.hardware import cpu_device
 
 FEW = 32  # so many pieces are all looked at
 CELLS_PER_PIECE, MOST_CELLS, BLOCK = 4, 2**16, 1024
@@ -69,7 +70,7 @@ class Nearby:
         reach = ranges + 0.5 * (1 + 1e-9) * np.linalg.norm(self._step)
         # Every block has the same size, so that one compilation serves all.
         blocks = np.resize(centres, (-(-len(centres) // BLOCK), BLOCK, len(self._lo)))
-        with jax.default_device(jax.local_devices(backend="cpu")[0]):
+        with jax.default_device(cpu_device()):
             found = [concrete(_within, group.kind, group.params, reach, block) for block in blocks]
         near = np.concatenate(found)[: len(centres)]
         first = np.argsort(~near, axis=1, kind="stable")[:, : max(1, int(near.sum(1).max()))]
