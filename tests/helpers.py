@@ -5,6 +5,8 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -30,3 +32,9 @@ def refused(result, *words):
     assert len(lines) == 1 and lines[0].startswith("hardpde: "), err
     for word in words:
         assert word in lines[0]
+
+
+def close(a, b, tolerance=1e-12):
+    """Whether two arrays are the same up to rounding."""
+    a, b = np.asarray(a), np.asarray(b)
+    return a.shape == b.shape and np.abs(a - b).max() <= tolerance * max(1.0, np.abs(b).max())

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from hardpde.networks.tiles import Listed
+from hardpde.networks.tiles import Tiled
 from hardpde.problem.fields import Schema
 from hardpde.support.hardware import on_cpu
 
@@ -38,24 +38,24 @@ def laplacian_over(schema: Schema, jet: Array) -> int:
     return schema.dim if jet.shape[-2] == schema.coordinates + 2 else 0
 
 
-def combine(offset: Array, terms: Sequence[Term | Listed], outputs: Sequence[Array], second: int = 0) -> Array:
+def combine(offset: Array, terms: Sequence[Term | Tiled], outputs: Sequence[Array], second: int = 0) -> Array:
     """The state and its derivatives, a jet (m, 1 + c, n), from the networks' output jets (o, 1 + c, n).
 
     second: as in `MLP.jet`; then Δ(M N) = ΔM N + 2 Σ_k ∂_k M ∂_k N + M ΔN takes the last slot.
     """
     state = offset
     for term, out in zip(terms, outputs):
-        if isinstance(term, Listed):
-            part = term.collected((_acted_on_cpu if on_cpu() else _acted)(term.matrix, out, second))
+        if isinstance(term, Tiled):
+            part = term.collected((act_on_cpu if on_cpu() else act)(term.matrix, out, second))
         else:
-            part = _acted(term.matrix, out, second)
+            part = act(term.matrix, out, second)
             part = part if part.ndim == state.ndim else part.sum(0)
         points = part.shape[-1]
         state = state + part if points == state.shape[-1] else state.at[..., :points].add(part)
     return state
 
 
-def _acted(matrix: Array, out: Array, second: int) -> Array:
+def act(matrix: Array, out: Array, second: int) -> Array:
     """The jets (…, m, slots, n) of M N: sums of products, not batched matrix products, as the matrices are tiny and
     this fuses."""
     out = out[..., None, :, :, :]
@@ -68,14 +68,14 @@ def _acted(matrix: Array, out: Array, second: int) -> Array:
     return jnp.concatenate([value, tangents], axis=-2)
 
 
-_acted_on_cpu = jax.custom_vjp(_acted, nondiff_argnums=(2,))
+act_on_cpu = jax.custom_vjp(act, nondiff_argnums=(2,))
 
 
-def _acted_forward(matrix: Array, out: Array, second: int) -> tuple[Array, Array]:
-    return _acted(matrix, out, second), matrix
+def _act_forward(matrix: Array, out: Array, second: int) -> tuple[Array, Array]:
+    return act(matrix, out, second), matrix
 
 
-def _acted_backward(second: int, matrix: Array, g: Array) -> tuple[None, Array]:
+def _act_backward(second: int, matrix: Array, g: Array) -> tuple[None, Array]:
     """By the outputs alone; the matrices are known. JAX would sum over m, which takes ten times longer on a CPU."""
     g = g[..., None, :, :]
     value = _short_sum(_short_sum(matrix * g, -4), -2)[..., None, :]
@@ -86,7 +86,7 @@ def _acted_backward(second: int, matrix: Array, g: Array) -> tuple[None, Array]:
     return None, jnp.concatenate([value, tangents], axis=-2)
 
 
-_acted_on_cpu.defvjp(_acted_forward, _acted_backward)
+act_on_cpu.defvjp(_act_forward, _act_backward)
 
 
 def _short_sum(array: Array, axis: int) -> Array:
@@ -115,6 +115,6 @@ def jets(function: Callable, x: Array, differentiate: bool = True, second: int =
     value, tangents = jax.vmap(along, out_axes=(None, -1))(directions)
     parts = [jax.tree.map(lambda v: v[..., None], value), tangents]
     if second:
-        bends = jax.vmap(twice, out_axes=-1)(directions[:second])
-        parts.append(jax.tree.map(lambda b: b.sum(-1, keepdims=True), bends))
+        seconds = jax.vmap(twice, out_axes=-1)(directions[:second])
+        parts.append(jax.tree.map(lambda d: d.sum(-1, keepdims=True), seconds))
     return jax.tree.map(lambda *slots: jnp.concatenate(slots, axis=-1), *parts)

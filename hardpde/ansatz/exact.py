@@ -10,8 +10,7 @@ from hardpde.ansatz.matrices import right_inverse, times
 from hardpde.ansatz.pieces import TINY, Pieces
 from hardpde.ansatz.start import Start
 from hardpde.geometry.algorithms.stacking import safe_root
-from hardpde.problem.fields import Schema
-from hardpde.problem.layout import Layout
+from hardpde.problem.problem import Problem
 
 _ROUNDING = 1e-28  # squared size of what rounding leaves of a row that others imply
 
@@ -33,9 +32,9 @@ class Exact:
     together, their rows independent or not. Far from others D_i is ω_i A_i⁺.
     """
 
-    def __init__(self, problem, inputs: Callable[[Array], Array]):
-        self.schema: Schema = problem.schema
-        self.layout: Layout = problem.layout
+    def __init__(self, problem: Problem, inputs: Callable[[Array], Array]):
+        self.schema = problem.schema
+        self.layout = problem.layout
         self.pieces = Pieces(self.layout, self.schema, problem.pointwise, problem.domain.bounds)
         self.start = Start(self.schema, problem.pointwise, self.layout, problem.time)
         self.look, self.views = inputs, problem.views

@@ -11,9 +11,10 @@ from jax import Array
 from hardpde.ansatz.matrices import right_inverse, times
 from hardpde.ansatz.start import Start
 from hardpde.geometry import Kind, Piece
+from hardpde.geometry.algorithms.links import connected_parts
 from hardpde.problem.conditions import Condition
-from hardpde.problem.fields import Schema
-from hardpde.problem.layout import Layout, stacked_rows
+from hardpde.problem.layout import stacked_rows
+from hardpde.problem.problem import Problem
 from hardpde.support.messages import first_line
 
 SAMPLES = 400  # points of a piece that stand for all
@@ -24,7 +25,7 @@ def softmin(values: Array, beta: float) -> Array:
     return -jax.nn.logsumexp(-beta * values) / beta
 
 
-class Family(NamedTuple):
+class BoundaryGroup(NamedTuple):
     """k boundaries alike: faces of the same kinds under the same conditions, so that one `vmap` serves them."""
 
     kinds: tuple[Kind, ...]  # of the faces of one boundary
@@ -49,7 +50,7 @@ class Block(NamedTuple):
     """Fields that conditions bind together; the paper builds each block's ansatz separately."""
 
     components: tuple[int, ...]  # of the state
-    families: tuple[Family, ...]
+    boundaries: tuple[BoundaryGroup, ...]
 
 
 class Paper:
@@ -60,13 +61,13 @@ class Paper:
     those of the geometry.
     """
 
-    def __init__(self, problem, beta_s: float, beta_t: float, softmin_beta: float, basis: str):
+    def __init__(self, problem: Problem, beta_s: float, beta_t: float, softmin_beta: float, basis: str):
         if beta_s <= 0 or beta_t <= 0 or softmin_beta <= 0:
             raise ValueError(f"beta_s = {beta_s:g}, beta_t = {beta_t:g} and softmin_beta = {softmin_beta:g} "
                              f"must be positive")
         if basis not in ("projection", "low-dimensional"):
             raise ValueError(f"basis is '{basis}'; it is 'projection' or 'low-dimensional'")
-        self.schema: Schema = problem.schema
+        self.schema = problem.schema
         self.conditions = problem.pointwise
         self.beta_s, self.beta_t, self.softmin_beta, self.basis = beta_s, beta_t, softmin_beta, basis
         self.start = Start(self.schema, problem.pointwise, problem.layout, problem.time)
@@ -76,72 +77,72 @@ class Paper:
         self.gaps = [self._gaps(problem, block) for block in self.blocks]
         self.subnetworks = self._subnetworks()
 
-    def distances(self, family: Family, x: Array) -> tuple[Array, Array]:
-        """l (k,) and normals (k, d) of a family's boundaries at one point."""
+    def distances(self, group: BoundaryGroup, x: Array) -> tuple[Array, Array]:
+        """l (k,) and normals (k, d) of a group's boundaries at one point."""
         space = x[: self.schema.dim]
-        distance, normal = self.stated_distances.get(family.name), self.stated_normals.get(family.name)
+        distance, normal = self.stated_distances.get(group.name), self.stated_normals.get(group.name)
         if distance and normal:  # then the geometry, which may be costly, is not needed
             return jnp.reshape(distance(x), 1), jnp.reshape(normal(x), (1, -1))
-        l, normals = jax.vmap(lambda params, sign: family.distance(params, sign, space, self.softmin_beta))(
-            tuple(map(jnp.asarray, family.params)), jnp.asarray(family.sign))
+        l, normals = jax.vmap(lambda params, sign: group.distance(params, sign, space, self.softmin_beta))(
+            tuple(map(jnp.asarray, group.params)), jnp.asarray(group.sign))
         if distance:
             l = jnp.reshape(distance(x), 1)
         if normal:
             normals = jnp.broadcast_to(jnp.asarray(normal(x)), normals.shape)
         return l, normals
 
-    def _gaps(self, problem, block: Block) -> list[np.ndarray]:
+    def _gaps(self, problem: Problem, block: Block) -> list[np.ndarray]:
         """The least l_i on the block's other boundaries, so that α_i = β_s / gap (equation 12); ∞ if there are none."""
-        families = block.families
+        boundaries = block.boundaries
         offsets = self._offsets(block)
-        owners = np.concatenate([np.arange(len(family.sign)) + offset
-                                 for family, offset in zip(families, offsets) for _ in family.kinds])
+        owners = np.concatenate([np.arange(len(group.sign)) + offset
+                                 for group, offset in zip(boundaries, offsets) for _ in group.kinds])
 
         @jax.jit
         def nearest(key):
             samples = [jax.vmap(lambda p, kind=kind: kind.sample(p, key, SAMPLES))(jnp.asarray(p))
-                       for family in families for kind, p in zip(family.kinds, family.params)]
-            x = _timed(problem, jnp.concatenate([s.reshape(-1, self.schema.dim) for s in samples]))
+                       for group in boundaries for kind, p in zip(group.kinds, group.params)]
+            x = problem.everywhen(jnp.concatenate([s.reshape(-1, self.schema.dim) for s in samples]))
 
             def least(before, piece):  # a piece at a time: there may be a thousand
                 x, owner = piece
                 found = []
-                for family, offset, known in zip(families, offsets, before):
-                    l = jax.vmap(lambda x, family=family: self.distances(family, x)[0])(x).min(0)
+                for group, offset, known in zip(boundaries, offsets, before):
+                    l = jax.vmap(lambda x, group=group: self.distances(group, x)[0])(x).min(0)
                     own = owner == jnp.arange(len(l)) + offset
                     found.append(jnp.where(own, known, jnp.minimum(known, l)))
                 return found, None
 
-            start = [jnp.full(len(family.sign), jnp.inf) for family in families]
+            start = [jnp.full(len(group.sign), jnp.inf) for group in boundaries]
             return jax.lax.scan(least, start, (x.reshape(-1, SAMPLES, x.shape[-1]), jnp.asarray(owners)))[0]
 
         gaps = []
-        for family, found in zip(families, nearest(jax.random.key(0))):
+        for group, found in zip(boundaries, nearest(jax.random.key(0))):
             least = np.asarray(found)
-            if family.name in self.stated_distances and least.min() <= 0:
-                raise ValueError(f"the stated distance of '{family.name}' is {least.min():.2g} on another boundary; "
-                                 f"it must be positive away from '{family.name}'")
+            if group.name in self.stated_distances and least.min() <= 0:
+                raise ValueError(f"the stated distance of '{group.name}' is {least.min():.2g} on another boundary; "
+                                 f"it must be positive away from '{group.name}'")
             gaps.append(least)
         return gaps
 
     @staticmethod
     def _offsets(block: Block) -> np.ndarray:
-        return np.cumsum([0, *[len(family.sign) for family in block.families[:-1]]])
+        return np.cumsum([0, *[len(group.sign) for group in block.boundaries[:-1]]])
 
     def _subnetworks(self) -> list[tuple[int, list[tuple[int, int]], int]]:
-        """Groups of sub-networks: (output size, their (block, family) numbers, how many networks).
+        """Groups of sub-networks: (output size, their (block, group) numbers, how many networks).
 
         A condition that leaves nothing free needs none.
         """
-        groups: dict[int, list[tuple[int, int]]] = {}
+        by_size: dict[int, list[tuple[int, int]]] = {}
         for b, block in enumerate(self.blocks):
-            for i, family in enumerate(block.families):
+            for i, group in enumerate(block.boundaries):
                 free = len(block.components)
-                if family.rows < free:
-                    size = 1 if self._planar(block, family.rows) == 2 else free
-                    groups.setdefault(size, []).append((b, i))
-        return [(size, members, sum(len(self.blocks[b].families[i].sign) for b, i in members))
-                for size, members in groups.items()]
+                if group.rows < free:
+                    size = 1 if self._planar(block, group.rows) == 2 else free
+                    by_size.setdefault(size, []).append((b, i))
+        return [(size, members, sum(len(self.blocks[b].boundaries[i].sign) for b, i in members))
+                for size, members in by_size.items()]
 
     def _planar(self, block: Block, rows: int) -> int | None:
         """The size of the block if a basis of appendix A.2 applies (one row on 2 or 3 components)."""
@@ -159,23 +160,23 @@ class Paper:
         subs: dict[tuple[int, int], Array] = {}
         for b, block in enumerate(self.blocks):
             index = jnp.asarray(block.components)
-            measured = [self.distances(family, x) for family in block.families]
+            measured = [self.distances(group, x) for group in block.boundaries]
             every = jnp.concatenate([l for l, _ in measured])
             blur = every[0] if len(every) == 1 else softmin(every, self.softmin_beta)
             main = main.at[index, index].set(blur)
-            for i, (family, (l, normals)) in enumerate(zip(block.families, measured)):
+            for i, (group, (l, normals)) in enumerate(zip(block.boundaries, measured)):
                 weight = jnp.exp(-beta_s / jnp.asarray(self.gaps[b][i]) * l)
-                known, basis = jax.vmap(lambda n, f=family, b=block: self._general(f, b, x, n))(normals)
+                known, basis = jax.vmap(lambda n, g=group, b=block: self.general_solution(g, b, x, n))(normals)
                 c = c.at[index].add((weight[:, None] * known).sum(0))
                 subs[b, i] = jnp.zeros((len(l), m, basis.shape[-1])).at[:, index].set(weight[:, None, None] * basis)
         c, main, blend = self._start(x, c, main, beta_t)
-        groups = [times(blend, jnp.concatenate([subs[where] for where in members]))
+        matrices = [times(blend, jnp.concatenate([subs[where] for where in members]))
                   for _, members, _ in self.subnetworks]
-        return c, main, groups
+        return c, main, matrices
 
-    def _general(self, family: Family, block: Block, x: Array, normal: Array) -> tuple[Array, Array]:
+    def general_solution(self, group: BoundaryGroup, block: Block, x: Array, normal: Array) -> tuple[Array, Array]:
         """The general solution on one boundary: A⁺ g (block,) and a basis B (block, o) of the null space."""
-        a, g = stacked_rows([self.conditions[k] for k in family.conditions], self.schema, x, normal)
+        a, g = stacked_rows([self.conditions[k] for k in group.conditions], self.schema, x, normal)
         a = a[:, jnp.asarray(block.components)]
         identity = jnp.eye(len(block.components))
         inverse = right_inverse(a, identity, jnp.ones(len(a)))
@@ -199,64 +200,74 @@ class Paper:
         return times(blend, c) + fade * times(d, g), times(blend, main), blend
 
 
-def _blocks(problem) -> list[Block]:
-    """Components that share a boundary condition belong together.
+def _blocks(problem: Problem) -> list[Block]:
+    """Components that share a boundary condition belong together."""
+    columns: dict[int, tuple[set[int], int]] = {}
+    for piece, which in zip(problem.layout.pieces, problem.layout.conditions):
+        for c in which:
+            if c not in columns:
+                columns[c] = _columns(problem, piece, problem.pointwise[c])
+    size = problem.schema.size
+    bound = [(min(used), k) for used, _ in columns.values() for k in used]
+    part = connected_parts(size, np.array(bound, int).reshape(-1, 2))
+    boundaries = _boundaries(problem, {c: int(part[min(used)]) for c, (used, _) in columns.items()})
+    _check_apart(problem, boundaries)
+    groups: dict[int, dict[tuple, list[list[Piece]]]] = {}
+    for (b, _, conditions, name), pieces in boundaries.items():
+        key = (conditions, tuple(piece.kind for piece in pieces), name)
+        groups.setdefault(b, {}).setdefault(key, []).append(pieces)
+    return [Block(tuple(k for k in range(size) if part[k] == b),
+                  tuple(_group(bodies, conditions, sum(columns[c][1] for c in conditions))
+                        for (conditions, *_), bodies in members.items()))
+            for b, members in groups.items()]
+
+
+def _group(bodies: list[list[Piece]], conditions: tuple[int, ...], rows: int) -> BoundaryGroup:
+    """Boundaries, each given by its pieces, under the same conditions."""
+    kinds = tuple(piece.kind for piece in bodies[0])
+    params = tuple(np.array([pieces[f].params for pieces in bodies]) for f in range(len(kinds)))
+    sign = np.array([[-1.0 if piece.flip else 1.0 for piece in pieces] for pieces in bodies])
+    return BoundaryGroup(kinds, params, sign, conditions, rows, bodies[0][0].name)
+
+
+def _boundaries(problem: Problem, block: dict[int, int]) -> dict[tuple, list[Piece]]:
+    """The pieces of each boundary of each block, by block, body, conditions and name where something is stated for it.
 
     Pieces of a body with the same conditions, whatever their names, are one boundary, and so are all pieces
-    of a name whose distance is stated.
+    of a name whose distance is stated. `block` has the block of each condition.
     """
-    layout: Layout = problem.layout
     stated, own_normals = problem.hints.distances, problem.hints.normals
     alike = _alike(problem)
-    parent = list(range(problem.schema.size))
-
-    def root(k: int) -> int:
-        while parent[k] != k:
-            k = parent[k]
-        return k
-
-    columns: dict[int, tuple[set[int], int]] = {}
-    for piece, which in zip(layout.pieces, layout.conditions):
-        for c in which:
-            if c in columns:
-                continue
-            columns[c] = _columns(problem, piece, problem.pointwise[c])
-            for k in columns[c][0]:
-                parent[root(k)] = root(min(columns[c][0]))
     boundaries: dict[tuple, list[Piece]] = {}
-    for piece, which in zip(layout.pieces, layout.conditions):
-        by_root: dict[int, tuple[int, ...]] = {}
+    for piece, which in zip(problem.layout.pieces, problem.layout.conditions):
+        by_block: dict[int, tuple[int, ...]] = {}
         for c in which:
-            r = root(min(columns[c][0]))
-            by_root[r] = (*by_root.get(r, ()), alike[c])
+            by_block[block[c]] = (*by_block.get(block[c], ()), alike[c])
         name = piece.name if piece.name in (*stated, *own_normals) else ""
-        for r, group in by_root.items():
-            boundaries.setdefault((r, -1 if name in stated else piece.body, group, name), []).append(piece)
+        for b, conditions in by_block.items():
+            key = (b, -1 if name in stated else piece.body, conditions, name)
+            boundaries.setdefault(key, []).append(piece)
+    return boundaries
+
+
+def _check_apart(problem: Problem, boundaries: dict[tuple, list[Piece]]) -> None:
+    """Boundaries of one block must not touch each other."""
+    layout = problem.layout
     for i, j in zip(*np.nonzero(layout.touching)):
         one, two = layout.pieces[i], layout.pieces[j]
-        for r in {r for r, *_ in boundaries}:
-            owners = [next((key for key, members in boundaries.items() if key[0] == r and piece in members), None)
+        for b in {b for b, *_ in boundaries}:
+            owners = [next((key for key, members in boundaries.items() if key[0] == b and piece in members), None)
                       for piece in (one, two)]
             if None not in owners and owners[0] != owners[1]:
                 raise ValueError(f"the paper's ansatz needs boundaries that do not touch, and '{one.name}' touches "
                                  f"'{two.name}'; use --method exact")
-    families: dict[int, dict[tuple, list[list[Piece]]]] = {}
-    for (r, _, group, name), pieces in boundaries.items():
-        key = (group, tuple(piece.kind for piece in pieces), name)
-        families.setdefault(r, {}).setdefault(key, []).append(pieces)
-    return [Block(tuple(k for k in range(problem.schema.size) if root(k) == r),
-                  tuple(Family(kinds, tuple(np.array([b[f].params for b in bodies]) for f in range(len(kinds))),
-                               np.array([[-1.0 if piece.flip else 1.0 for piece in b] for b in bodies]), group,
-                               sum(columns[c][1] for c in group), bodies[0][0].name)
-                        for (group, kinds, _), bodies in members.items()))
-            for r, members in families.items()]
 
 
-def _columns(problem, piece: Piece, condition: Condition) -> tuple[set[int], int]:
+def _columns(problem: Problem, piece: Piece, condition: Condition) -> tuple[set[int], int]:
     """Which components of the state a condition involves on a piece, and how many rows it has."""
     at = piece.sample(jax.random.key(0), 4)
     normals = jax.vmap(piece.normal)(at)
-    at = _timed(problem, at)
+    at = problem.everywhen(at)
     a, _ = jax.vmap(lambda x, n: condition.matrix(problem.schema, x, n))(at, normals)
     used = np.nonzero(np.abs(np.asarray(a)).max(axis=(0, 1)) > 1e-12)[0]
     if (used >= problem.schema.size).any():
@@ -265,14 +276,14 @@ def _columns(problem, piece: Piece, condition: Condition) -> tuple[set[int], int
     return {int(k) for k in used}, a.shape[1]
 
 
-def _alike(problem) -> dict[int, int]:
+def _alike(problem: Problem) -> dict[int, int]:
     """For each condition on a boundary the first one that says the same, whatever boundary it is on."""
     pieces = problem.layout.pieces
     if not pieces:
         return {}
     points = [piece.sample(jax.random.key(k), 8) for k, piece in enumerate(pieces)]
     normals = jnp.concatenate([jax.vmap(piece.normal)(at) for piece, at in zip(pieces, points)])
-    x = _timed(problem, jnp.concatenate(points))
+    x = problem.everywhen(jnp.concatenate(points))
     said: dict[int, list[np.ndarray]] = {}
     alike = {}
     for c in sorted({c for which in problem.layout.conditions for c in which}):
@@ -282,18 +293,13 @@ def _alike(problem) -> dict[int, int]:
     return alike
 
 
-def _timed(problem, points: Array) -> Array:
-    """Points of space as points of the problem: at instants all over its time, with all values of its parameters."""
-    return problem.everywhen(points)
-
-
-def _check_stated(problem) -> None:
+def _check_stated(problem: Problem) -> None:
     """Stated distances are numbers that vanish on their boundary, stated normals its outward unit normals."""
     d, size = problem.schema.dim, problem.domain.size
     for name in (*problem.hints.distances, *problem.hints.normals):
         boundary = problem.boundaries[name]
         points = boundary.sample(jax.random.key(6), 200)
-        x, true = _timed(problem, points), jax.jit(jax.vmap(boundary.normal))(points)
+        x, true = problem.everywhen(points), jax.jit(jax.vmap(boundary.normal))(points)
         if name in problem.hints.distances:
             l = _sampled(problem.hints.distances[name], x, (), f"the stated distance of '{name}'")
             if not np.abs(l).max() <= 0.05 * size:

@@ -10,7 +10,7 @@ from jax import Array
 
 from hardpde.ansatz.base import Term
 from hardpde.formulation.penalties import Penalty
-from hardpde.networks.tiles import Listed, cut, glue
+from hardpde.networks.tiles import Tiled, cut, glue
 
 
 class Batch(NamedTuple):
@@ -31,10 +31,10 @@ class Batch(NamedTuple):
     weights: Array | None = None
 
 
-def unlisted(batch: Batch) -> Batch:
+def untiled(batch: Batch) -> Batch:
     """The same with all networks at all points, so that every point can be taken by itself."""
     inputs = batch.terms[0].inputs
-    return batch._replace(terms=tuple(Term(inputs, term.everywhere()) if isinstance(term, Listed) else term
+    return batch._replace(terms=tuple(Term(inputs, term.everywhere()) if isinstance(term, Tiled) else term
                                       for term in batch.terms))
 
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.formulation.batch import Batch, by_term, compiled_split, is_cut, split, unlisted, whole
+from hardpde.formulation.batch import Batch, by_term, compiled_split, is_cut, split, untiled, whole
 from hardpde.formulation.penalties import Penalty
 from hardpde.problem.problem import Problem
 
@@ -195,7 +195,7 @@ class Formulation:
         """
         if not self.separable:
             return jax.jacrev(self.residual_vector)(model, batch)
-        batch = unlisted(whole(batch))
+        batch = untiled(whole(batch))
         lengths = [term.inputs.shape[-1] for term in batch.terms]
         borders = sorted({0, *lengths})
         parts = []

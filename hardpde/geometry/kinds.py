@@ -228,7 +228,7 @@ class Arc(Kind):
         y, v, a = curve(s), curve(s, 1), curve(s, 2)
         speed = np.linalg.norm(v, axis=1)
         side = 1.0 if inside else -1.0
-        bend = side * (v[:, 0] * a[:, 1] - v[:, 1] * a[:, 0]) / speed**3
+        curvature = side * (v[:, 0] * a[:, 1] - v[:, 1] * a[:, 0]) / speed**3
         towards = side * np.stack([-v[:, 1], v[:, 0]], axis=1) / speed[:, None]
         across = y[None] - y[:, None]
         height = np.einsum("ijk,ik->ij", across, towards)
@@ -236,5 +236,5 @@ class Arc(Kind):
         far = square > 1e-12 * square.max()
         pair = np.where(far, 2 * height / np.where(far, square, 1.0), 0.0)
         # Round-off bends a straight arc by about 1e-12 / size; that counts as straight.
-        most = max(float(bend.max()), float(pair.max()))
+        most = max(float(curvature.max()), float(pair.max()))
         return 1 / most if most > 1e-9 / np.sqrt(square.max()) else math.inf

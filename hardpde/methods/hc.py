@@ -17,7 +17,7 @@ from hardpde.formulation.penalties import stated_penalties
 from hardpde.formulation.points import uniform
 from hardpde.formulation.scales import plain_scale
 from hardpde.networks.mlp import MLP, mlp
-from hardpde.networks.tiles import TILE, WORTH, Listed, Plan, plan
+from hardpde.networks.tiles import TILE, WORTH, Plan, Tiled, plan
 from hardpde.problem.problem import Problem
 from hardpde.support.compiling import compiled_quickly
 from hardpde.support.hardware import default_chunks
@@ -74,7 +74,7 @@ def _formulation(problem: Problem, main: Sequence[int], sub: Sequence[int], poin
     def state(model: list[MLP] | Hard, batch: Batch) -> Array:
         networks = model.networks if isinstance(model, Hard) else model
         over = laplacian_over(problem.schema, batch.offset)
-        used = [term.networks(network) if isinstance(term, Listed) else network
+        used = [term.networks(network) if isinstance(term, Tiled) else network
                 for network, term in zip(networks, batch.terms)]
         return combine(batch.offset, batch.terms,
                        [network.jet(term.inputs, over) for network, term in zip(used, batch.terms)], over)
@@ -97,7 +97,7 @@ def _formulation(problem: Problem, main: Sequence[int], sub: Sequence[int], poin
 
     def shortened(batch: Batch) -> Batch:
         main, *subs = batch.terms
-        return batch._replace(terms=(main, *[term if plan is None else plan.listed(term.inputs, term.matrix)
+        return batch._replace(terms=(main, *[term if plan is None else plan.tiled(term.inputs, term.matrix)
                                              for term, plan in zip(subs, plans)]))
 
     @jax.jit

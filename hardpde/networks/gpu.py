@@ -39,11 +39,11 @@ def points_first(layers: list[tuple[Array, Array]], inputs: Array, second: int =
         z = z.reshape(*z.shape[:-2], c, n, w.shape[-1])
         if b is not None:
             z = jnp.concatenate([z[..., :1, :, :] + b, z[..., 1:, :, :]], axis=-3)
-        jet = (_tanh_dual if dual else _tanh_jet)(z, second) if k < len(matrices) - 1 else z
+        jet = (tanh_dual if dual else tanh_jet)(z, second) if k < len(matrices) - 1 else z
     return jet
 
 
-def _exactly(array: Array) -> Any:
+def full_precision(array: Array) -> Any:
     """How a product keeps full precision: single precision is three numbers of bfloat16, whose products run on tensor
     cores where there are such; the six that count are added up."""
     six = array.dtype == jnp.float32 and has_tensor_cores_for_bfloat16()
@@ -78,7 +78,7 @@ def _with_constant(layers: list[tuple[Array, Array]]) -> list[Array]:
 def _rows_product(jet: Array, w: Array) -> Array:
     """(…, rows, i) (…, i, o) → (…, rows, o), in full precision. For few inputs it is a sum, which fuses with others."""
     if w.shape[-2] > NARROW:
-        return jnp.matmul(jet, w, precision=_exactly(jet))
+        return jnp.matmul(jet, w, precision=full_precision(jet))
     z = jet[..., 0, None] * w[..., None, 0, :]
     for i in range(1, w.shape[-2]):
         z = z + jet[..., i, None] * w[..., None, i, :]
@@ -114,36 +114,38 @@ _rows_product.defvjp(_rows_forward, _rows_backward)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
-def _tanh_jet(z: Array, second: int) -> Array:
+def tanh_jet(z: Array, second: int) -> Array:
     """The same for jets (…, slots, n, width) as a whole. Its gradient is written out, to be read and written once."""
     return joined(tanh_of(pieces(z, second, GPU_SLOTS), GPU_SLOTS), GPU_SLOTS)
 
 
 def _tanh_forward(z: Array, second: int) -> tuple[Array, Array]:
-    jet = _tanh_jet(z, second)
+    jet = tanh_jet(z, second)
     return jet, jet
 
 
 def _tanh_backward(second: int, jet: Array, g: Array) -> tuple[Array]:
     """With h = tanh z₀ and s = 1 − h² the jet is h, a_k = s z_k, and b = s z_Δ − 2 h s Σ z_k² for the Laplacian; then
     ∂a_k/∂z₀ = −2 h a_k, ∂b/∂z₀ = −2 h b − 2 Σ a_k², ∂b/∂z_k = −4 h a_k: z itself is not needed any more."""
-    (h, space, rest, bend), (g_value, g_space, g_rest, g_bend) = (pieces(part, second, GPU_SLOTS) for part in (jet, g))
+    h, space, rest, laplacian = pieces(jet, second, GPU_SLOTS)
+    g_value, g_space, g_rest, g_laplacian = pieces(g, second, GPU_SLOTS)
     s = 1 - h * h
     g_slope = total([a * b for a, b in zip((*g_space, *g_rest), (*space, *rest))], GPU_SLOTS)
     back = [s * a for a in g_rest]
     if not second:
         return (joined(Slots(s * g_value - 2 * h * g_slope, [], back), GPU_SLOTS),)
     squares = total([t * t for t in space], GPU_SLOTS)
-    g_slope = g_slope + g_bend * bend
-    return (joined(Slots(s * g_value - 2 * h * g_slope - 2 * squares * g_bend,
-                           [s * a - 4 * h * g_bend * t for a, t in zip(g_space, space)], back, s * g_bend), GPU_SLOTS),)
+    g_slope = g_slope + g_laplacian * laplacian
+    gradient = Slots(s * g_value - 2 * h * g_slope - 2 * squares * g_laplacian,
+                     [s * a - 4 * h * g_laplacian * t for a, t in zip(g_space, space)], back, s * g_laplacian)
+    return (joined(gradient, GPU_SLOTS),)
 
 
-_tanh_jet.defvjp(_tanh_forward, _tanh_backward)
+tanh_jet.defvjp(_tanh_forward, _tanh_backward)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
-def _tanh_dual(z: Array, second: int) -> Array:
+def tanh_dual(z: Array, second: int) -> Array:
     """The same for jets (…, slots, n, width) as a whole, one after the other."""
     return _dual_as_a_whole(z, second)
 
@@ -162,4 +164,4 @@ def _tanh_dual_backward(second: int, z: Array, g: Array) -> tuple[Array]:
     return jax.vjp(lambda z: _dual_as_a_whole(z, second), z)[1](g)
 
 
-_tanh_dual.defvjp(_tanh_dual_forward, _tanh_dual_backward)
+tanh_dual.defvjp(_tanh_dual_forward, _tanh_dual_backward)

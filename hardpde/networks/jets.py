@@ -31,7 +31,7 @@ class Slots(NamedTuple):
     value: Array
     space: list[Array]
     rest: list[Array]
-    bend: Any = None
+    laplacian: Any = None
 
 
 def pieces(jet: Array, second: int, axis: int, one_by_one: bool = False) -> Slots:
@@ -68,8 +68,9 @@ def tanh_of(z: Slots, axis: int) -> Slots:
     """The jet of tanh z: h' = 1 − h², h'' = −2 h h'."""
     h = jnp.tanh(z.value)
     s = 1 - h * h
-    bend = None if z.bend is None else s * (z.bend - 2 * h * total([t * t for t in z.space], axis))
-    return Slots(h, [times_each(s, t, axis) for t in z.space], [times_each(s, t, axis) for t in z.rest], bend)
+    laplacian = None if z.laplacian is None else s * (z.laplacian - 2 * h * total([t * t for t in z.space], axis))
+    return Slots(h, [times_each(s, t, axis) for t in z.space], [times_each(s, t, axis) for t in z.rest],
+                 laplacian)
 
 
 def dual_of_tanh(z: Slots, slopes: Slots, axis: int) -> tuple[Slots, Slots]:
@@ -77,17 +78,17 @@ def dual_of_tanh(z: Slots, slopes: Slots, axis: int) -> tuple[Slots, Slots]:
     h = jnp.tanh(z.value)
     s, change = 1 - h * h, -2 * h  # tanh', and the factor of derivatives of tanh in those of tanh'
     steep = slopes.value
-    bent = s * change * steep
+    mixing = s * change * steep
 
-    def mixed(tangents: list[Array], bends: list[Array]) -> list[Array]:
-        return [times_each(bent, t, axis) + times_each(s, b, axis) for t, b in zip(tangents, bends)]
+    def mixed(tangents: list[Array], seconds: list[Array]) -> list[Array]:
+        return [times_each(mixing, t, axis) + times_each(s, u, axis) for t, u in zip(tangents, seconds)]
 
     jet = Slots(h, [times_each(s, t, axis) for t in z.space], [times_each(s, t, axis) for t in z.rest])
     dual = Slots(s * steep, mixed(z.space, slopes.space), mixed(z.rest, slopes.rest))
-    if z.bend is None:
+    if z.laplacian is None:
         return jet, dual
     squares = total([t * t for t in z.space], axis)
-    bend = s * (z.bend + change * squares)
+    laplacian = s * (z.laplacian + change * squares)
     both = change * total([t * b for t, b in zip(z.space, slopes.space)], axis)
-    last = (change * bend - 2 * s * s * squares) * steep + s * (slopes.bend + 2 * both)
-    return jet._replace(bend=bend), dual._replace(bend=last)
+    last = (change * laplacian - 2 * s * s * squares) * steep + s * (slopes.laplacian + 2 * both)
+    return jet._replace(laplacian=laplacian), dual._replace(laplacian=last)

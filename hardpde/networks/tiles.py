@@ -23,7 +23,7 @@ WORTH = 0.75  # of all points of all networks: lists must be shorter than this
 
 @partial(jax.tree_util.register_dataclass, data_fields=["inputs", "matrix", "place", "there"], meta_fields=["owners"])
 @dataclass(frozen=True)
-class Listed:
+class Tiled:
     """Network evaluations by tile, as jets: `inputs` (t, f, slots, c) and `matrix` (t, m, o, slots, c) of tile j
     belong to network owners[j].
 
@@ -123,7 +123,7 @@ class Plan:
     most: int
     scale: np.ndarray
 
-    def listed(self, inputs: Array, matrix: Array) -> Listed:
+    def tiled(self, inputs: Array, matrix: Array) -> Tiled:
         """Lists of the points of a batch: inputs (f, slots, n), shared by all networks, and matrix (k, m, o, slots, n).
 
         Each network gets the points where its coefficients are largest.
@@ -142,7 +142,7 @@ class Plan:
         there = jnp.take_along_axis(slot, jax.lax.top_k(sizes.T, self.most)[1].T, axis=0).astype(jnp.int32)
         back = jnp.full(nowhere, n, jnp.int32).at[there].set(jnp.arange(n, dtype=jnp.int32), mode="drop")
         by_tile = jnp.moveaxis(matrix[owners[:, None], :, :, :, point], 1, -1)
-        return Listed(jnp.moveaxis(inputs[..., point], -2, 0), by_tile, back.reshape(-1, TILE), there, self.owners)
+        return Tiled(jnp.moveaxis(inputs[..., point], -2, 0), by_tile, back.reshape(-1, TILE), there, self.owners)
 
 
 def _sizes(matrix: Array) -> Array:

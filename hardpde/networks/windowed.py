@@ -68,8 +68,8 @@ def _sides(x: Array, lines: Array, sigma: float, second: int) -> tuple[Array, Ar
     slope = after * before / sigma
     tangents = slope[:, None] * x[1:]
     if second:
-        bend = slope * (before - after) / sigma * (x[1 : 1 + second] ** 2).sum(0)
-        tangents = tangents.at[:, -1].add(bend)
+        laplacian = slope * (before - after) / sigma * (x[1 : 1 + second] ** 2).sum(0)
+        tangents = tangents.at[:, -1].add(laplacian)
     return (jnp.concatenate([after[:, None], tangents], axis=1), jnp.concatenate([before[:, None], -tangents], axis=1))
 
 

@@ -15,7 +15,7 @@ from hardpde.formulation.batch import Batch
 from hardpde.formulation.formulation import Formulation, Model
 from hardpde.formulation.sharded import ALL, Spread, spread
 from hardpde.networks.mlp import MLP, count
-from hardpde.networks.tiles import Listed
+from hardpde.networks.tiles import Tiled
 from hardpde.problem.problem import Problem
 from hardpde.solving.settings import make_formulation, make_settings
 from hardpde.solving.solve import run, run_seeds
@@ -79,7 +79,7 @@ def time_step(problem: Problem, settings: dict[str, Any], repeats: int = 20) -> 
         "parameters": count(model),
         "dtype": str(formulation.dtype), "step_ms": statistics.median(times), "fastest_ms": min(times),
         "draw_ms": statistics.median(drawing), "compile_s": compiled - lowering, "first_step_s": first - start,
-        "counts": counts(formulation, model, drawn), "stated_counts": counts(formulation, model, drawn, listed=False),
+        "counts": counts(formulation, model, drawn), "stated_counts": counts(formulation, model, drawn, tiled=False),
         "xla": xla_counts(steps, formulation.chunks), "temporary_bytes": formulation.devices * temporary_bytes(steps),
     }
 
@@ -148,10 +148,10 @@ class Evaluation(NamedTuple):
         return self.number * self.rows * sum(self.sizes[1:])
 
 
-def evaluations(model: Model, batch: Batch, listed: bool = True) -> Iterator[Evaluation]:
+def evaluations(model: Model, batch: Batch, tiled: bool = True) -> Iterator[Evaluation]:
     """All network evaluations of a step: main terms, feet of boundaries, sub-networks, points of penalties.
 
-    listed: sub-networks at the points of their lists; otherwise at all points, as the ansatz is stated.
+    tiled: sub-networks at the points of their tiles; otherwise at all points, as the ansatz is stated.
     """
     networks = [node for node in jax.tree.leaves(model, is_leaf=_is_network) if _is_network(node)]
     for part in (batch, *batch.penalised):
@@ -159,11 +159,11 @@ def evaluations(model: Model, batch: Batch, listed: bool = True) -> Iterator[Eva
             # A method has one network for all its terms, or one (or a stack) for each.
             weights = networks[k if len(networks) == len(part.terms) else 0].weights
             sizes = (weights[0].shape[-2], *[w.shape[-1] for w in weights])
-            places = term if listed or not isinstance(term, Listed) else part.terms[0]
+            places = term if tiled or not isinstance(term, Tiled) else part.terms[0]
             rows = math.prod(places.inputs.shape[-2:])
             steep = getattr(term, "dual", None) is not None  # then the normal derivative is carried along
             number = math.prod(weights[0].shape[:-2])
-            if isinstance(places, Listed):
+            if isinstance(places, Tiled):
                 number = len(places.owners)
             yield Evaluation(number, sizes, 2 * rows if steep else rows)
 
@@ -172,9 +172,9 @@ def _is_network(node: Any) -> bool:
     return isinstance(node, MLP)
 
 
-def counts(formulation: Formulation, model: Model, batch: Batch, listed: bool = True) -> dict[str, Any]:
+def counts(formulation: Formulation, model: Model, batch: Batch, tiled: bool = True) -> dict[str, Any]:
     """The operations of a step's matrix products and the fewest bytes that it must move."""
-    found = list(evaluations(model, batch, listed))
+    found = list(evaluations(model, batch, tiled))
     size = jnp.dtype(formulation.dtype).itemsize
     activations = size * sum(evaluation.activations for evaluation in found)
     given = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves((model, batch)))

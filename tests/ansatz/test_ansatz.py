@@ -17,7 +17,6 @@ from hardpde import (
     Polygon,
     Problem,
     Spline,
-    ansatz,
     dirichlet,
     div,
     dt,
@@ -27,14 +26,13 @@ from hardpde import (
     slip,
     traction,
 )
+from hardpde.ansatz.base import act, act_on_cpu
 from hardpde.ansatz.exact import Exact
 from hardpde.ansatz.paper import Paper
 from hardpde.evaluation.certificate import boundary_points, certify, random_models, violation
 from hardpde.formulation.batch import split
 from hardpde.methods import exact, hc
-from hardpde.networks.cpu import points_last
-from hardpde.networks.gpu import points_first
-from hardpde.networks.mlp import count, mlp, randomise
+from hardpde.networks.mlp import count
 from hardpde.problems.battery_pack import battery_pack
 
 SIDES = {"left": "left", "right": "right", "bottom": "bottom", "top": "top"}
@@ -311,7 +309,7 @@ def test_a_state_that_satisfies_the_conditions_is_left_alone(make):
     assert np.abs(q - jax.vmap(target)(x)).max() < 1e-11
 
 
-# ---------------------------------------------------------------- jets, batches, networks
+# ---------------------------------------------------------------- jets, batches
 
 
 @pytest.mark.parametrize("make", [box_mixed, heat_layers], ids=lambda make: make.__name__)
@@ -371,32 +369,8 @@ def test_the_gradient_of_small_matrices_is_written_out(second, slots):
     random = np.random.default_rng(0)
     matrix, out, probe = (random.normal(size=(5, *shape, slots, 6)) for shape in ((3, 2), (2,), (3,)))
     one, two = (jax.grad(lambda out, f=f: (probe * f(matrix, out, second)).sum())(out)
-                for f in (ansatz._acted, ansatz._acted_on_cpu))
+                for f in (act, act_on_cpu))
     assert np.abs(one - two).max() < 1e-13 * np.abs(one).max()
-
-
-@pytest.mark.parametrize("stack", [None, 3])
-def test_jets_of_networks(stack):
-    network = randomise(mlp(jax.random.key(0), [4, 6, 5, 2], stack=stack), jax.random.key(1))
-    inputs = jax.random.normal(jax.random.key(2), (4, 3, 7))  # 4 inputs, 2 tangents, 7 points
-
-    def plain(layers, x):
-        for k, (w, b) in enumerate(layers):
-            x = x @ w + b
-            x = jnp.tanh(x) if k < len(layers) - 1 else x
-        return x
-
-    def jet(layers):
-        value, tangents = inputs[:, 0].T, jnp.moveaxis(inputs[:, 1:], (0, 1, 2), (2, 0, 1))
-        out = [jax.jvp(partial(plain, layers), (value,), (tangent,)) for tangent in tangents]
-        return jnp.moveaxis(jnp.stack([out[0][0], *[t for _, t in out]]), (0, 1, 2), (1, 2, 0))
-
-    layers = list(zip(network.weights, network.biases))
-    expected = jet(layers) if stack is None else jnp.stack([jet([(w[k], b[k]) for w, b in layers]) for k in range(3)])
-    first = jnp.moveaxis(points_first(layers, jnp.moveaxis(inputs, 0, -1)), -1, -3)
-    for computed in (network.jet(inputs), points_last(layers, inputs), first):
-        assert computed.shape == expected.shape
-        assert np.abs(computed - expected).max() < 1e-13
 
 
 # ---------------------------------------------------------------- the paper's ansatz
@@ -450,17 +424,17 @@ def test_the_papers_bases_span_what_a_condition_leaves_free(make, basis):
     problem = solved_by_exact(make)[0] if make in PROBLEMS else make()
     ansatz = Paper(problem, 5.0, 10.0, 4.0, basis)
     for block in ansatz.blocks:
-        for family in block.families:
+        for group in block.boundaries:
             dim = problem.schema.dim
             normal = jnp.linspace(1.0, 0.3, dim) / jnp.linalg.norm(jnp.linspace(1.0, 0.3, dim))
             x = jnp.full(problem.schema.coordinates, 0.7)
-            known, span = ansatz._general(family, block, x, normal)
+            known, span = ansatz.general_solution(group, block, x, normal)
             a, g = (jnp.concatenate(parts) for parts in zip(*[
-                problem.conditions[k].matrix(problem.schema, x, normal) for k in family.conditions]))
+                problem.conditions[k].matrix(problem.schema, x, normal) for k in group.conditions]))
             a = a[:, jnp.asarray(block.components)]
             assert np.abs(a @ known - g).max() < 1e-13
             assert np.abs(a @ span).max() < 1e-13
-            assert np.linalg.matrix_rank(span, tol=1e-8) == len(block.components) - family.rows
+            assert np.linalg.matrix_rank(span, tol=1e-8) == len(block.components) - group.rows
 
 
 def test_the_paper_refuses_boundaries_that_touch():

@@ -3,8 +3,6 @@
 import re
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +24,6 @@ from hardpde import (
     grad,
     initial,
     laplacian,
-    networks,
     neumann,
     periodic,
     robin,
@@ -34,13 +31,11 @@ from hardpde import (
 )
 from hardpde.evaluation.certificate import certify, random_models
 from hardpde.methods import fbpinn, pfnn2, pinn, pinn_la, pinn_la2, pinn_ntk, xpinn
-from hardpde.networks.cpu import dual_points_last, points_last
-from hardpde.networks.gpu import _tanh_jet, points_first
 from hardpde.problem.fields import Filled
 from hardpde.problem.unfilled import without_gradients
 from hardpde.problems import heat_ball
-from hardpde.support.compiling import compiled_quickly
 from hardpde.training import Training, fit, levenberg_marquardt
+from helpers import close
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -233,12 +228,6 @@ def traces_of(terms):
 def flat(model, lead=0):
     """All weights of a network side by side; the first axes stay."""
     return np.concatenate([np.asarray(a).reshape(*a.shape[:lead], -1) for a in jax.tree.leaves(model)], axis=-1)
-
-
-def close(a, b, tolerance=1e-12):
-    """Whether two arrays are the same up to rounding."""
-    a, b = np.asarray(a), np.asarray(b)
-    return a.shape == b.shape and np.abs(a - b).max() <= tolerance * max(1.0, np.abs(b).max())
 
 
 # ---------------------------------------------------------------- Each method solves a problem
@@ -646,96 +635,3 @@ def test_no_more_than_the_divergence_of_a_filled_gradient_is_known(read):
 def test_an_energy_is_no_sum_of_squares():
     with pytest.raises(ValueError, match=r"not a sum of squares, so levenberg_marquardt cannot.*use adam, lbfgs"):
         fit(solved("pfnn").formulation, [Stage("lm", levenberg_marquardt(), 1)], jax.random.key(0))
-
-
-# ---------------------------------------------------------------- Networks with points first, as on a GPU
-
-
-WIDTHS = [3, 6, 2, 5, 2], [5, 7, 6], [6, 8, 12, 2]  # narrow ends and a narrow middle; none; widths that need no more
-KINDS = {"one": (None, False), "a stack": (3, False), "a stack with inputs of its own": (3, True)}
-
-
-@pytest.mark.parametrize("second, slots, few", [(0, 1, 1024), (0, 4, 1024), (2, 5, 1024), (0, 4, 3)])
-def test_the_order_of_points_changes_nothing(second, slots, few, monkeypatch):
-    """Of value and gradients, by weights and by inputs, whether a stack fills up its widths or not, and in how many
-    parts it sums over rows."""
-    monkeypatch.setattr(networks, "FEW", few)
-    random = np.random.default_rng(0)
-    cases = []
-    for widths in WIDTHS:
-        for stack, own in KINDS.values():
-            lead = [stack] * (stack is not None)
-            layers = [(random.normal(size=(*lead, i, o)), random.normal(size=(*lead, o))) for i, o in pairwise(widths)]
-            inputs = random.normal(size=(*[stack] * own, widths[0], slots, 6))
-            cases.append((layers, inputs, random.normal(size=(*lead, widths[-1], slots, 6))))
-
-    def last(layers, inputs):
-        return points_last(layers, inputs, second)
-
-    def first(layers, inputs):
-        return jnp.moveaxis(points_first(layers, jnp.moveaxis(inputs, -3, -1), second), -1, -3)
-
-    def through(f, layers, inputs, probe):
-        return f(layers, inputs), jax.grad(lambda *z: (probe * f(*z)).sum(), (0, 1))(layers, inputs)
-
-    one, two = jax.jit(lambda cases: [[through(f, *case) for case in cases] for f in (first, last)])(cases)
-    assert [out.shape for out, _ in one] == [probe.shape for *_, probe in cases]
-    assert all(close(a, b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True))
-
-
-@pytest.mark.parametrize("second, slots", [(0, 1), (0, 4), (2, 5), (6, 9)])
-def test_the_order_of_points_changes_nothing_for_derivatives_along_a_direction(second, slots):
-    random = np.random.default_rng(0)
-    for widths in WIDTHS:
-        layers = [(random.normal(size=(i, o)), random.normal(size=o)) for i, o in pairwise(widths)]
-        inputs = random.normal(size=(2, widths[0], slots, 6))
-        probe = random.normal(size=(2 * widths[-1], slots, 6))
-
-        def first(layers, inputs):
-            both = jnp.concatenate([jnp.moveaxis(jet, 0, -1) for jet in inputs])
-            out = points_first(layers, both, second, dual=True)
-            return jnp.concatenate([jnp.moveaxis(half, -1, 0) for half in jnp.split(out, 2)])
-
-        def last(layers, inputs):
-            return dual_points_last(layers, *inputs, second)
-
-        def through(f, *z):
-            return f(*z), jax.grad(lambda *z: (probe * f(*z)).sum(), (0, 1))(*z)  # noqa: B023
-
-        one, two = jax.jit(lambda *z: [through(f, *z) for f in (first, last)])(layers, inputs)
-        assert one[0].shape == probe.shape
-        assert all(close(a, b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True))
-
-
-@pytest.mark.parametrize("dtype, capability, six", [
-    ("float32", "9.0", True), ("float32", "8.0", True), ("float32", "7.5", False), ("float32", "gfx90a", False),
-    ("float64", "9.0", False), ("float32", None, False)])
-def test_products_are_in_full_precision_wherever_they_run(dtype, capability, six, monkeypatch):
-    """In six of bfloat16 where there is such a thing, and in no less than single precision elsewhere."""
-    known = {} if capability is None else {"compute_capability": capability}
-    gpu = SimpleNamespace(**known)
-    monkeypatch.setattr(jax, "local_devices", lambda backend=None: [gpu] if backend is None else jax.devices(backend))
-    array = np.zeros(1, dtype)
-    wished = jax.lax.DotAlgorithmPreset.BF16_BF16_F32_X6 if six else "highest"
-    assert networks._exactly(array) == wished
-    with compiled_quickly():  # on the CPU
-        assert networks._exactly(array) == "highest"
-
-
-@pytest.mark.parametrize("second, slots", [(0, 1), (0, 4), (1, 5), (2, 5), (0, 9), (6, 9), (7, 9)])
-def test_the_gradient_of_tanh_is_written_out(second, slots):
-    """h, (1 − h²) z_k, and (1 − h²) z_Δ − 2 h (1 − h²) Σ z_k² for the Laplacian; one slot, a few and many."""
-    z, probe = np.random.default_rng(0).normal(size=(2, 3, slots, 6, 7))
-
-    def written(z):
-        h = jnp.tanh(z[:, 0])
-        out = [h, *[(1 - h**2) * z[:, k] for k in range(1, z.shape[1])]]
-        if second:
-            out[-1] = out[-1] - 2 * h * (1 - h**2) * sum(z[:, k] ** 2 for k in range(1, 1 + second))
-        return jnp.stack(out, axis=1)
-
-    def through(f, z):
-        return f(z), jax.grad(lambda z: (probe * f(z)).sum())(z)
-
-    one, two = jax.jit(lambda z: (through(lambda z: _tanh_jet(z, second), z), through(written, z)))(z)
-    assert close(one[0], two[0]) and close(one[1], two[1])

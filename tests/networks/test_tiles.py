@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from hardpde.ansatz.base import Term
-from hardpde.formulation.batch import cast, split, unlisted
+from hardpde.formulation.batch import cast, split, untiled
 from hardpde.methods.hc import hc
 from hardpde.networks.mlp import mlp
-from hardpde.networks.tiles import TILE, Listed, cut, glue, plan
+from hardpde.networks.tiles import TILE, Tiled, cut, glue, plan
 from hardpde.problems.battery_pack import battery_pack
 from hardpde.problems.poisson import poisson
 
@@ -40,9 +40,9 @@ def test_what_is_left_out_is_below_rounding(two_parts):
     """Of the largest coefficient there is, for values and for each derivative; for points that were not sampled."""
     for seed in range(3):
         batch = two_parts.draw(jax.random.key(seed))
-        listed, true = batch.terms[1], all_of(two_parts, batch).terms[1].matrix
-        kept = np.asarray(listed.everywhere())
-        assert isinstance(listed, Listed) and listed.place.size < 0.75 * 18 * 1024
+        tiled, true = batch.terms[1], all_of(two_parts, batch).terms[1].matrix
+        kept = np.asarray(tiled.everywhere())
+        assert isinstance(tiled, Tiled) and tiled.place.size < 0.75 * 18 * 1024
         largest = np.abs(true).max((0, 1, 2, 4))[:, None]
         missing = np.abs(np.where(kept == 0, true, 0)) / largest
         assert missing.max() < 2 * np.finfo("float32").eps
@@ -51,9 +51,9 @@ def test_what_is_left_out_is_below_rounding(two_parts):
 
 def test_loss_and_gradient_are_those_of_all_networks_at_all_points(two_parts):
     model, batch = two_parts.init(jax.random.key(0)), two_parts.draw(jax.random.key(7))
-    listed = jax.jit(two_parts.value_and_grad)(model, batch)
-    assert apart(listed, jax.jit(two_parts.value_and_grad)(model, all_of(two_parts, batch))) < 1e-5
-    assert apart(listed, jax.jit(two_parts.value_and_grad)(model, unlisted(batch))) < 1e-5
+    tiled = jax.jit(two_parts.value_and_grad)(model, batch)
+    assert apart(tiled, jax.jit(two_parts.value_and_grad)(model, all_of(two_parts, batch))) < 1e-5
+    assert apart(tiled, jax.jit(two_parts.value_and_grad)(model, untiled(batch))) < 1e-5
 
 
 def test_a_batch_is_the_same_whole_and_in_parts(two_parts):
@@ -86,31 +86,31 @@ def test_parts_come_back_to_their_points():
     points = random.uniform(size=(n, 1))
     points[:, 0] *= np.where(np.arange(n) % 8 == 0, 1.0, 0.5)  # more points near 0 than the sample has
     inputs = jnp.asarray(random.normal(size=(1, 2, n)))
-    listed = lists.listed(inputs, matrices(jnp.asarray(points)))
+    tiled = lists.tiled(inputs, matrices(jnp.asarray(points)))
     parts = random.normal(size=(4, 1, 2, TILE))
     expected = np.zeros((1, 2, n))
     for tile in range(4):
         for column in range(TILE):
-            point = int(listed.place[tile, column])
+            point = int(tiled.place[tile, column])
             if point < n:
                 expected[..., point] += parts[tile, ..., column]
-                assert (listed.inputs[tile, ..., column] == inputs[..., point]).all()
-    assert np.abs(listed.collected(parts) - expected).max() < 1e-14
+                assert (tiled.inputs[tile, ..., column] == inputs[..., point]).all()
+    assert np.abs(tiled.collected(parts) - expected).max() < 1e-14
     probe = random.normal(size=expected.shape)
-    gradient = jax.grad(lambda p: (probe * listed.collected(p)).sum())(parts)
+    gradient = jax.grad(lambda p: (probe * tiled.collected(p)).sum())(parts)
     direction = random.normal(size=parts.shape)
-    assert abs((gradient * direction).sum() - (probe * listed.collected(direction)).sum()) < 1e-10
+    assert abs((gradient * direction).sum() - (probe * tiled.collected(direction)).sum()) < 1e-10
     # A full list has the points where the network counts most, each once.
-    own = np.asarray(listed.place[3])
+    own = np.asarray(tiled.place[3])
     counted = np.sort(points[own[own < n], 0])
     assert (counted == np.sort(points[:, 0])[: len(counted)]).all() and len(set(own[own < n])) == len(counted) > 100
 
 
 def test_networks_by_tile():
     stack = mlp(jax.random.key(0), [2, 5, 1], stack=3)
-    listed = Listed(*[jnp.zeros(())] * 4, owners=(0, 1, 1, 2))
-    assert all((a[j] == b[i]).all() for a, b in zip(jax.tree.leaves(listed.networks(stack)), jax.tree.leaves(stack))
-               for j, i in enumerate(listed.owners))
+    tiled = Tiled(*[jnp.zeros(())] * 4, owners=(0, 1, 1, 2))
+    assert all((a[j] == b[i]).all() for a, b in zip(jax.tree.leaves(tiled.networks(stack)), jax.tree.leaves(stack))
+               for j, i in enumerate(tiled.owners))
 
 
 def test_parts_of_an_array():

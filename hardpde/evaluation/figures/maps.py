@@ -7,8 +7,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.tri import Triangulation
 from numpy.typing import ArrayLike
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from hardpde.evaluation.figures.base import (
     COLOURS,
@@ -24,6 +22,7 @@ from hardpde.evaluation.figures.base import (
     new_figure,
 )
 from hardpde.evaluation.figures.views import View, limits_of, middle_slice, rows_of, view_of
+from hardpde.geometry.algorithms.links import connected_parts, rim, sides
 
 
 def field_map(
@@ -91,10 +90,9 @@ def hole_window(x: ArrayLike, cells: ArrayLike | None) -> np.ndarray | None:
     nodes, simplices = as_nodes(x), as_cells(cells)
     if simplices is None or nodes.shape[1] != 2:
         return None
-    sides = np.sort(simplices[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
-    sides, count = np.unique(sides, axis=0, return_counts=True)
-    edge = sides[count == 1]  # belongs to one triangle only
-    start, loop, body = edge[:, 0], _linked(edge, len(nodes)), _linked(sides, len(nodes))
+    every = np.sort(sides(simplices), axis=1)
+    edge = rim(every)
+    start, loop, body = edge[:, 0], connected_parts(len(nodes), edge), connected_parts(len(nodes), every)
     leftmost = [min(start[body[start] == k], key=lambda node: nodes[node, 0]) for k in np.unique(body[start])]
     holes = nodes[start[~np.isin(loop[start], loop[leftmost])]]  # what is not the outline of a body
     if not len(holes) or np.any(np.ptp(holes, axis=0) >= np.ptp(nodes, axis=0) / 3):
@@ -102,12 +100,6 @@ def hole_window(x: ArrayLike, cells: ArrayLike | None) -> np.ndarray | None:
     low, high = holes.min(axis=0), holes.max(axis=0)
     pad = 0.35 * (high - low).max()
     return np.clip(np.stack([low - pad, high + pad]), nodes.min(axis=0), nodes.max(axis=0))
-
-
-def _linked(pairs: np.ndarray, count: int) -> np.ndarray:
-    """A number for each node (count,), the same for nodes that the pairs link."""
-    links = coo_array((np.ones(len(pairs)), tuple(pairs.T)), (count, count))
-    return connected_components(links, directed=False)[1]
 
 
 def agreement_plot(times: ArrayLike | None, prediction: ArrayLike, reference: ArrayLike, name: str = "",

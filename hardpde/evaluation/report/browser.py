@@ -16,6 +16,7 @@ from scipy.spatial import Delaunay
 from hardpde.evaluation.figures.base import ERROR, FIELD
 from hardpde.evaluation.figures.maps import hole_window, row_name
 from hardpde.evaluation.figures.views import flattened, rows_of, view_of
+from hardpde.geometry.algorithms.links import rim, sides
 
 MOST_FRAMES, MOST_NODES = 41, 30_000
 NOT_A_NUMBER = 65535  # the code of a value that is not there
@@ -86,9 +87,7 @@ def _mesh(page: dict, x: np.ndarray, cells: np.ndarray | None) -> tuple:
 
 def _thinned(x: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Fewer nodes of a plane mesh, those of its edge among them, and triangles of these that lie in it."""
-    sides, count = np.unique(np.sort(cells[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1), axis=0,
-                             return_counts=True)
-    edge = np.unique(sides[count == 1])
+    edge = np.unique(rim(sides(cells)))
     others = np.setdiff1d(np.unique(cells), edge)
     some = np.random.default_rng(0).permutation(others)[: max(0, MOST_NODES - len(edge))]
     chosen = np.sort(np.concatenate([edge, some]))

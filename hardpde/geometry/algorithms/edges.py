@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
+from hardpde.geometry.algorithms.links import connected_parts
 from hardpde.geometry.algorithms.triangles import corner_angles, crosses
 from hardpde.geometry.base import Piece
 from hardpde.geometry.shapes import floats
@@ -90,12 +89,6 @@ def turned(faces: np.ndarray) -> np.ndarray | None:
     return np.where(back[:, None], faces[:, ::-1], faces)
 
 
-def joined(count: int, pairs: np.ndarray) -> np.ndarray:
-    """For each of so many things the number of its group, where pairs (k, 2) hang together."""
-    ones = np.ones(len(pairs))
-    return connected_components(coo_array((ones, (pairs[:, 0], pairs[:, 1])), shape=(count, count)), directed=False)[1]
-
-
 def segments(solid: Solid) -> tuple[Piece, ...]:
     """The pieces of a solid: one for each flat face or smooth patch, and for each name on it."""
     points, faces = solid.points, solid.faces
@@ -110,7 +103,7 @@ def segments(solid: Solid) -> tuple[Piece, ...]:
     flat = (np.maximum(*apart) <= FLAT * solid.size) & (along > 0)
     angle = np.arctan2(np.linalg.norm(np.cross(units[one], units[two]), axis=1), along)
     smooth = flat | (angle <= np.radians(solid.corner_angle))
-    level, patch = joined(len(faces), owners[flat]), joined(len(faces), owners[smooth])
+    level, patch = (connected_parts(len(faces), owners[which]) for which in (flat, smooth))
     if (inner := ~smooth & (patch[one] == patch[two])).any():
         a, b = points[edges[int(np.argmax(inner))]]
         raise ValueError(f"the surface of {solid.name!r} has a sharp edge from {spell(a)} to {spell(b)} that ends "

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hardpde.geometry.algorithms.links import rim, sides
 from hardpde.geometry.base import Shape
 from hardpde.geometry.read.parsing import about, existing, need, parsing
 from hardpde.geometry.read.tracing import polygon_ring, shape_of
@@ -32,7 +33,7 @@ def read_mesh(path: str | Path, name: str = "boundary", smooth: bool = True, cor
         raise ValueError(f"{path.name} is a mesh in 3-D; read its surface with read_surface")
     lines, labels = physical_names(mesh, ("line",), 2, 1)
     cells = [physical_names(mesh, (kind,), corners, 2)[0] for kind, corners in (("triangle", 3), ("quad", 4))]
-    edges = _rim(cells) if any(map(len, cells)) else lines
+    edges = rim(np.concatenate([sides(c) for c in cells])) if any(map(len, cells)) else lines
     if not len(edges):
         raise ValueError(f"{path.name} holds neither triangles nor lines; save the plane mesh, and the elements of its "
                          f"physical groups")
@@ -72,13 +73,6 @@ def physical_names(mesh: Any, kinds: Sequence[str], corners: int, dim: int) -> t
             cells.append(np.asarray(block.data, int)[:, :corners])
             labels += [names.get(int(t), f"group {t}") if t else None for t in tag]
     return np.concatenate(cells), labels
-
-
-def _rim(cells: Sequence[np.ndarray]) -> np.ndarray:
-    """Edges (k, 2) that belong to one cell only."""
-    every = np.concatenate([np.stack([c, np.roll(c, -1, axis=1)], axis=2).reshape(-1, 2) for c in cells])
-    _, first, counts = np.unique(np.sort(every, axis=1), axis=0, return_index=True, return_counts=True)
-    return every[first[counts == 1]]
 
 
 def _loops(edges: np.ndarray, points: np.ndarray) -> list[list[int]]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hardpde.geometry.algorithms.edges import check_closed, joined, matched, spell, turned
+from hardpde.geometry.algorithms.edges import check_closed, matched, spell, turned
+from hardpde.geometry.algorithms.links import connected_parts, rim
 from hardpde.geometry.algorithms.triangles import crosses, passes, point_gaps
 from hardpde.geometry.base import Shape
 from hardpde.geometry.read.meshes import physical_names, read_gmsh
@@ -45,7 +46,7 @@ def read_surface(
         normals /= np.linalg.norm(normals, axis=1, keepdims=True)
         given = [label or (names(x, n) if names else None) or name for label, x, n in zip(labels, centres, normals)]
         _, _, owners, _ = matched(oriented)
-        body = joined(len(faces), owners)
+        body = connected_parts(len(faces), owners)
         bodies = [np.flatnonzero(body == k) for k in range(body.max() + 1)]
         shapes = [_shape(points, oriented[b], name, tuple(given[i] for i in b), corner_angle) for b in bodies]
         soups = [points[oriented[b]] for b in bodies]
@@ -86,9 +87,7 @@ def _from_gmsh(path: Path) -> tuple[np.ndarray, np.ndarray, list[str | None]]:
     solid, _ = physical_names(mesh, ("tetra",), 4, 3)
     if len(solid):
         known = {tuple(sorted(face)): label for face, label in zip(faces.tolist(), labels)}
-        sides = np.concatenate([solid[:, list(side)] for side in ((1, 2, 3), (0, 3, 2), (0, 1, 3), (0, 2, 1))])
-        _, first, counts = np.unique(np.sort(sides, axis=1), axis=0, return_index=True, return_counts=True)
-        faces = sides[first[counts == 1]]
+        faces = rim(np.concatenate([solid[:, list(side)] for side in ((1, 2, 3), (0, 3, 2), (0, 1, 3), (0, 2, 1))]))
         labels = [known.get(tuple(sorted(face))) for face in faces.tolist()]
     if not len(faces):
         raise ValueError(f"{path.name} holds no triangles; save the surface mesh, and the elements of its physical "
@@ -121,7 +120,7 @@ def _oriented(points: np.ndarray, faces: np.ndarray, path: Path) -> np.ndarray:
     found = turned(faces)
     if found is None:
         raise ValueError(f"{path.name} has one side only, so that it encloses nothing; write a surface that does")
-    body = joined(len(found), owners)
+    body = connected_parts(len(found), owners)
     centred = points[found] - points.mean(axis=0)
     volume = np.bincount(body, np.linalg.det(centred) / 6)
     size = float(np.ptp(points, axis=0).max())

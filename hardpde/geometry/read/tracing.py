@@ -10,6 +10,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.spatial import cKDTree
 
+from hardpde.geometry.algorithms.links import connected_parts
 from hardpde.geometry.algorithms.planar import signed_area
 from hardpde.geometry.base import Kind, Shape
 from hardpde.geometry.kinds import Arc, Segment
@@ -172,16 +173,12 @@ def chain(strands: Sequence[Strand], corner_angle: float) -> list[Ring]:
 
 def _clusters(points: np.ndarray, tol: float) -> np.ndarray:
     """Numbers of the points, the same for those within tol of each other."""
-    from hardpde.geometry.algorithms.edges import joined
-
-    return joined(len(points), cKDTree(points).query_pairs(tol, output_type="ndarray").reshape(-1, 2))
+    return connected_parts(len(points), cKDTree(points).query_pairs(tol, output_type="ndarray").reshape(-1, 2))
 
 
 def _starts(node: np.ndarray) -> list[list[int]]:
     """The strands of each closed outline."""
-    from hardpde.geometry.algorithms.edges import joined
-
-    ring = joined(int(node.max()) + 1, node.reshape(-1, 2))[node[::2]]
+    ring = connected_parts(int(node.max()) + 1, node.reshape(-1, 2))[node[::2]]
     return [np.flatnonzero(ring == k).tolist() for k in dict.fromkeys(ring.tolist())]
 
 
