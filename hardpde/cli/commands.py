@@ -34,8 +34,8 @@ from hardpde.runs.folder import (
 from hardpde.solving.settings import check_options, make_formulation, make_settings
 from hardpde.solving.solution import Solution
 from hardpde.solving.solve import run
-from hardpde.studies.bench import bench, table
-from hardpde.studies.compare import compare, plan
+from hardpde.studies.bench import bench, timings
+from hardpde.studies.compare import compare, comparison_settings
 from hardpde.studies.reproduction.base import Work
 from hardpde.support.files import finite
 from hardpde.support.hardware import first_process, in_first_process, join_processes
@@ -217,8 +217,8 @@ def _timeless(table: dict[str, dict]) -> dict[str, dict]:
 def _compare(arguments: argparse.Namespace) -> dict:
     problem, source = _problem(arguments)
     methods = list(METHODS) if arguments.methods == ["all"] else arguments.methods
-    plans = plan(problem, methods, arguments.seeds, arguments.preset, arguments.schedule, dict(arguments.set),
-                 arguments.steps)
+    plans = comparison_settings(problem, methods, arguments.seeds, arguments.preset, arguments.schedule,
+                                dict(arguments.set), arguments.steps)
     folder = Path(arguments.out or f"runs/compare-{problem.name}-{arguments.preset}")
     asked, done = {"plans": plans, "seeds": arguments.seeds}, {}
     if arguments.resume:
@@ -278,7 +278,7 @@ def _compare(arguments: argparse.Namespace) -> dict:
 
 def _reproduce(arguments: argparse.Namespace) -> dict:
     from hardpde.studies.reproduction.reproduce import chosen, reproduce, results_folder
-    from hardpde.studies.reproduction.side_by_side import MOST_JOBS, prepare
+    from hardpde.studies.reproduction.side_by_side import MOST_JOBS, train_side_by_side
 
     names = chosen(arguments.experiments)
     if not 1 <= arguments.jobs <= MOST_JOBS:
@@ -286,7 +286,7 @@ def _reproduce(arguments: argparse.Namespace) -> dict:
     folder = results_folder(arguments.out, arguments.quick)
     work = Work(folder, arguments.quick, lambda text: _say(arguments, text))
     found = {}
-    made = prepare(names, work, arguments.jobs, not arguments.json) if arguments.jobs > 1 else {}
+    made = train_side_by_side(names, work, arguments.jobs, not arguments.json) if arguments.jobs > 1 else {}
     for name in names:
         _say(arguments, f"{name}, on {device()}")
         data = made[name] if name in made else reproduce(name, work)
@@ -303,7 +303,7 @@ def _bench(arguments: argparse.Namespace) -> dict:
     found = bench(problem, arguments.method, arguments.preset, points=arguments.points, solve=arguments.solve)
     _say(arguments, f"{problem.name} by {arguments.method}, preset {arguments.preset}: {found['points']} points, "
                     f"{found['parameters']:,} weights, {found['dtype']}")
-    _say(arguments, table(found))
+    _say(arguments, timings(found))
     if path is not None:
         path.write_text(json.dumps(finite(found), indent=1) + "\n")
     return found

@@ -249,7 +249,7 @@ def _solved(problem: Problem, settings: dict[str, Any], formulation: Formulation
             "estimated": False}
 
 
-def table(found: dict[str, Any]) -> str:
+def timings(found: dict[str, Any]) -> str:
     """The figures as a few lines of text."""
     limits, whole = found["ceilings"], found["solve"]
     moved = "batch" if found["counts"]["activations_in_cache"] else "batch and activations"

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hardpde.evaluation.certificate import certify, violation
+from hardpde.evaluation.errors import make_reference, measure
 from hardpde.formulation.formulation import Formulation
 from hardpde.formulation.points import uniform
 from hardpde.methods import METHODS
@@ -38,11 +39,9 @@ def compare(problem: Problem, methods: Sequence[str], seeds: int = 5, preset: st
     before any is trained, report every row of the history, begin the settings before a method is trained, keep its
     record and solutions afterwards. A record is plain data; a method that does not apply is {"method", "why"}.
     """
-    from hardpde.evaluation.errors import make_reference  # draws: not needed to import the package
-
     check_problem(problem)
     reference, done = make_reference(problem), done or {}
-    plans = plan(problem, methods, seeds, preset, schedule, options or {}, steps)
+    plans = comparison_settings(problem, methods, seeds, preset, schedule, options or {}, steps)
     formulations, refused = formulate(problem, {name: plans[name] for name in plans if name not in done})
     if not done and not formulations:
         raise ValueError("no method applies: " + "; ".join(f"{row['method']}: {row['why']}" for row in refused))
@@ -71,8 +70,8 @@ def formulate(problem: Problem, plans: Mapping[str, dict]) -> tuple[dict[str, Fo
     return found, refused
 
 
-def plan(problem: Problem, methods: Sequence[str], seeds: int, preset: str, schedule: str, options: Mapping[str, Any],
-         steps: list[int] | None = None) -> dict[str, dict[str, Any]]:
+def comparison_settings(problem: Problem, methods: Sequence[str], seeds: int, preset: str, schedule: str,
+                        options: Mapping[str, Any], steps: list[int] | None = None) -> dict[str, dict[str, Any]]:
     """The settings of every method of a comparison; every fault is a ValueError of one sentence."""
     if isinstance(methods, str) or not isinstance(methods, Sequence):
         raise ValueError(f"methods is {methods!r}; it is a list like ['exact', 'pinn']")
@@ -122,8 +121,6 @@ def measured(solutions: list[Solution], reference: Reference | None, residuals: 
 
 
 def _run(solution: Solution, reference: Reference | None, residuals: bool) -> dict[str, Any]:
-    from hardpde.evaluation.errors import measure
-
     training, formulation = solution.training, solution.formulation
     last = training.history[-1]
     return {
@@ -138,8 +135,8 @@ def _run(solution: Solution, reference: Reference | None, residuals: bool) -> di
 def residual(solution: Solution) -> float:
     """The mean over points of the sum of the squares of the problem's own equations.
 
-    The same for every method: uniform points, no factors, and none of the equations that tie gradient fields, which
-    only some methods have, to their fields.
+    Every method is measured alike: at uniform points, without factors, and without the equations that tie gradient
+    fields, which only some methods have, to their fields.
     """
     formulation = solution.formulation
     schema = formulation.problem.schema

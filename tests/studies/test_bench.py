@@ -14,7 +14,7 @@ from hardpde.networks.mlp import mlp
 from hardpde.networks.tiles import TILE
 from hardpde.problems import PROBLEMS
 from hardpde.solving.settings import make_formulation, make_settings
-from hardpde.studies.bench import Evaluation, compile_steps, counts, evaluations, table, temporary_bytes, xla_counts
+from hardpde.studies.bench import Evaluation, compile_steps, counts, evaluations, temporary_bytes, timings, xla_counts
 
 PLATE = hp.Problem(
     domain=hp.Box((-1, -1), (1, 1), name="wall") - hp.Ball((0.2, 0.1), 0.4, name="hole"), fields="u",
@@ -97,7 +97,7 @@ def test_the_command_reports_a_step_its_floor_and_the_machine(tmp_path, capsys):
     assert found["solve"]["estimated"] and found["solve"]["steps"] == 5200
     assert found["provenance"]["device"] == found["device"]
     assert json.loads((tmp_path / "bench.json").read_text()) == found
-    assert "ratio" in table(found)
+    assert "ratio" in timings(found)
 
 
 @pytest.mark.parametrize("words, sentence", [

@@ -27,7 +27,7 @@ from hardpde.runs.folder import load_problem
 from hardpde.solving.settings import check_options, make_formulation, make_settings
 from hardpde.solving.solution import Solution
 from hardpde.solving.solve import run_seeds
-from hardpde.studies.compare import compare, plan, residual, step_times
+from hardpde.studies.compare import compare, comparison_settings, residual, step_times
 from hardpde.support.progress import Progress
 from hardpde.training import Stage, Training, adam, fit, fit_all, lbfgs, ssbroyden
 from hardpde.training.status import CONVERGED, RUNNING, STALLED
@@ -657,7 +657,8 @@ def test_schedules_and_plans_that_do_not_exist(problem):
         preset("rod", "pinn", "quick", "slow")
     with pytest.raises(ValueError, match="no method is named"):
         compare(problem, [])
-    plans = plan(problem, ["exact", "pinn"], 2, "quick", "as-published", {"points": 64, "pinn.layers": [7]}, [30, 40])
+    plans = comparison_settings(problem, ["exact", "pinn"], 2, "quick", "as-published",
+                                {"points": 64, "pinn.layers": [7]}, [30, 40])
     assert plans["pinn"]["method"]["layers"] == [7] and plans["pinn"]["schedule"] == "as-published"
     assert [plans[name]["method"]["points"] for name in plans] == [64, 64]
     assert [[stage["steps"] for stage in plans[name]["stages"]] for name in plans] == [[30, 40], [30]]

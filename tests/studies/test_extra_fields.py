@@ -16,15 +16,15 @@ from hardpde.studies.reproduction import extra_fields
 from hardpde.studies.reproduction.base import Work
 from hardpde.studies.reproduction.extra_fields import (
     Series,
-    condition_numbers,
     figure4,
     figure6,
-    make_settings,
     moving_average,
     moving_variance,
     ratio,
     record,
+    step_conditions,
     trained,
+    training_settings,
     variation,
 )
 from hardpde.training import fit
@@ -75,8 +75,8 @@ def test_the_coefficient_of_variation_is_deviation_over_mean_and_has_no_scale():
 def test_condition_numbers_leave_out_steps_after_which_points_change():
     equations, moved = np.array([[4.0, 3.0, 10.0, 9.5]]), np.array([[0.5, 1.0, 0.25, 1.0]])
     found = Series(equations, equations, equations, moved)
-    np.testing.assert_allclose(condition_numbers(found, 0), [[2.0, 7.0, 2.0]])
-    np.testing.assert_allclose(condition_numbers(found, 2), [[2.0, 2.0]])
+    np.testing.assert_allclose(step_conditions(found, 0), [[2.0, 7.0, 2.0]])
+    np.testing.assert_allclose(step_conditions(found, 2), [[2.0, 2.0]])
 
 
 @pytest.mark.parametrize("extra", [False, True])
@@ -122,7 +122,7 @@ def test_the_recorded_training_is_that_of_the_package(redraw):
 
 
 def tiny(**changes):
-    settings = make_settings("poisson", (1, 4), True, True, **changes)
+    settings = training_settings("poisson", (1, 4), True, True, **changes)
     return {**settings, "stage": {**settings["stage"], "steps": 4}}
 
 
@@ -141,7 +141,7 @@ def test_stored_series_are_read_again_and_only_for_the_same_settings(tmp_path, m
     assert also == made
     assert len(calls) == 1
     for other in (tiny(redraw=2), {**tiny(), "seeds": [1]}, {**tiny(), "extra": False},
-                  make_settings("poisson", (1, 4), True, False), make_settings("poisson", (1, 5), True, True)):
+                  training_settings("poisson", (1, 4), True, False), training_settings("poisson", (1, 5), True, True)):
         trained(work, other)
         assert calls[-1] == other
     assert len(calls) == 6 and len(list((tmp_path / "extra-fields").iterdir())) == 6
@@ -154,7 +154,7 @@ def test_stored_series_are_read_again_and_only_for_the_same_settings(tmp_path, m
 def test_settings_are_the_papers():
     for problem, points in (("poisson", {"points": 128, "boundary": 2}),
                             ("schroedinger", {"points": 1000, "boundary": 20, "initial": 200})):
-        settings = make_settings(problem, (5, 100), True, False)
+        settings = training_settings(problem, (5, 100), True, False)
         assert settings["method"] == {**points, "layers": [100] * 5, "gradients": "fields", "dtype": "float32"}
         assert settings["stage"]["steps"] == 10_000 and settings["stage"]["options"]["learning_rate"] == 1e-3
 

@@ -14,7 +14,7 @@ from hardpde.solving.solve import solve
 from hardpde.studies.reproduction import comparisons, extra_fields, side_by_side
 from hardpde.studies.reproduction.base import Work
 from hardpde.studies.reproduction.comparisons import BALL, NAMES, PACK, TABLES, table_outcome, trainings
-from hardpde.studies.reproduction.figures.curves import convergence, hardness
+from hardpde.studies.reproduction.figures.curves import errors_over_hardness, loss_curves
 from hardpde.studies.reproduction.hardness import CELLS, predictor, train_cells
 from hardpde.studies.reproduction.published import PUBLISHED
 from hardpde.studies.reproduction.reproduce import EXPERIMENTS, chosen, reproduce, results_folder
@@ -176,10 +176,10 @@ def test_a_damaged_training_is_answered_by_a_sentence(work):
 
 def test_figures_show_every_curve():
     curves = {name: {"step": [1, 2], "loss": [1.0, 0.5], "stage": ["adam", "lbfgs"]} for name in ("PINN", "HC")}
-    left, right = convergence(curves, "HC").axes
+    left, right = loss_curves(curves, "HC").axes
     assert [line.get_label() for line in right.get_lines()] == ["HC"] and left.get_lines()[0].get_label() == "PINN"
     cells = [{"beta_s": s, "beta_t": t, "mae": 0.1} for s, t in CELLS]
-    assert len(hardness(cells, dict.fromkeys(CELLS, 0.2)).axes[0].get_lines()) == 9
+    assert len(errors_over_hardness(cells, dict.fromkeys(CELLS, 0.2)).axes[0].get_lines()) == 9
 
 
 def test_pieces_that_several_experiments_need_are_made_once():
@@ -195,7 +195,7 @@ def test_trainings_side_by_side_are_kept_as_others_are(tmp_path, monkeypatch):
     parts = {str(k): functools.partial(extra_fields.trained, settings=one) for k, one in enumerate(settings)}
     monkeypatch.setattr(side_by_side, "_pieces", lambda names, quick: parts)
     said = []
-    assert side_by_side.prepare([], Work(tmp_path, True, said.append), 2, False) == {}
+    assert side_by_side.train_side_by_side([], Work(tmp_path, True, said.append), 2, False) == {}
     assert sorted(line.split(": ")[1] for line in said) == ["0", "1"]
     monkeypatch.setattr(extra_fields, "train", None)  # nothing is trained again
     for one in settings:

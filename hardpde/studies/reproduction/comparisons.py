@@ -20,9 +20,9 @@ from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
 from hardpde.problems import PROBLEMS
 from hardpde.runs.folder import read_record
-from hardpde.studies.compare import compare, plan
+from hardpde.studies.compare import compare, comparison_settings
 from hardpde.studies.reproduction.base import Outcome, Work
-from hardpde.studies.reproduction.figures.curves import convergence
+from hardpde.studies.reproduction.figures.curves import loss_curves
 from hardpde.studies.reproduction.published import PUBLISHED
 from hardpde.support.files import write_json
 from hardpde.support.provenance import provenance
@@ -62,7 +62,7 @@ def _needs(name: str, quick: bool) -> tuple[Study, list[str], int, list[int]]:
         study, rows, seeds, steps)
 
 
-def parts(name: str, quick: bool) -> dict[str, Callable[[Work], Any]]:
+def table_trainings(name: str, quick: bool) -> dict[str, Callable[[Work], Any]]:
     """The trainings of an experiment of this file, which can be made in any order; none of another experiment."""
     if name != "fig7" and name not in TABLES:
         return {}
@@ -86,7 +86,7 @@ def _train(work: Work, name: str, methods: list[str], preset: str, seeds: int, s
     """The records of these methods by their names; those that exist with the same settings are not trained again."""
     problem = stated(name, work.quick)
     options = small(methods) if work.quick else {}
-    plans = plan(problem, methods, seeds, preset, "fair", options, steps)
+    plans = comparison_settings(problem, methods, seeds, preset, "fair", options, steps)
     folder = work.folder / "runs" / f"{name}-{seeds}-{'-'.join(map(str, steps))}"
     done = {}
     for method, settings in plans.items():
@@ -171,7 +171,7 @@ def _flow(*metrics: str) -> list[tuple[str, str, Cell]]:
             for component, label in (("u[0]", "u₁"), ("u[1]", "u₂"), ("p", "p"))]
 
 
-class Table(NamedTuple):
+class PaperTable(NamedTuple):
     """A table of the paper: what it is, the study it shows, its columns; of one run, or of several."""
 
     title: str
@@ -181,15 +181,16 @@ class Table(NamedTuple):
 
 
 TABLES = {
-    "table1": Table("Table 1: battery pack, one run", PACK, _timed("T", "mae", "mape"), False),
-    "table2": Table("Table 2: airfoil, one run", FLOW, _flow("mae", "wmape"), False),
-    "table3": Table("Table 3: heat in a ten-dimensional ball, one run", BALL, _timed("u", "mae", "mape"), False),
-    "table5": Table("Table 5: battery pack, MAE of five runs", PACK, _timed("T", "mae"), True),
-    "table6": Table("Table 6: battery pack, MAPE of five runs", PACK, _timed("T", "mape"), True),
-    "table7": Table("Table 7: airfoil, MAE of five runs", FLOW, _flow("mae"), True),
-    "table8": Table("Table 8: airfoil, WMAPE of five runs", FLOW, _flow("wmape"), True),
-    "table9": Table("Table 9: heat in a ten-dimensional ball, MAE of five runs", BALL, _timed("u", "mae"), True),
-    "table10": Table("Table 10: heat in a ten-dimensional ball, MAPE of five runs", BALL, _timed("u", "mape"), True),
+    "table1": PaperTable("Table 1: battery pack, one run", PACK, _timed("T", "mae", "mape"), False),
+    "table2": PaperTable("Table 2: airfoil, one run", FLOW, _flow("mae", "wmape"), False),
+    "table3": PaperTable("Table 3: heat in a ten-dimensional ball, one run", BALL, _timed("u", "mae", "mape"), False),
+    "table5": PaperTable("Table 5: battery pack, MAE of five runs", PACK, _timed("T", "mae"), True),
+    "table6": PaperTable("Table 6: battery pack, MAPE of five runs", PACK, _timed("T", "mape"), True),
+    "table7": PaperTable("Table 7: airfoil, MAE of five runs", FLOW, _flow("mae"), True),
+    "table8": PaperTable("Table 8: airfoil, WMAPE of five runs", FLOW, _flow("wmape"), True),
+    "table9": PaperTable("Table 9: heat in a ten-dimensional ball, MAE of five runs", BALL, _timed("u", "mae"), True),
+    "table10": PaperTable("Table 10: heat in a ten-dimensional ball, MAPE of five runs", BALL, _timed("u", "mape"),
+                          True),
 }
 
 
@@ -290,7 +291,7 @@ def figure7(work: Work) -> Outcome:
     text = ["The loss on held-out points, every term with weight 1. The paper has curves and no numbers.",
             markdown_table(["", "first", "after Adam", "at the end", "steps taken", "seconds"], rows)]
     data = {"curves": curves, "methods": {name: _about(record) for name, record in records.items()}}
-    return Outcome(title, "\n\n".join(text), data, {"": convergence(curves, "HC")})
+    return Outcome(title, "\n\n".join(text), data, {"": loss_curves(curves, "HC")})
 
 
 def _curve(history: list[dict]) -> dict[str, list]:

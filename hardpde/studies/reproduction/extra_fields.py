@@ -127,7 +127,7 @@ def figure6(work: Work) -> Outcome:
     bars: dict[str, list[tuple[str, np.ndarray, np.ndarray]]] = {}
     for case in cases:
         both = [variation(each.gradient) for each in case.series]
-        conditions = [np.median(condition_numbers(each, settings["stage"]["redraw"]), axis=1)
+        conditions = [np.median(step_conditions(each, settings["stage"]["redraw"]), axis=1)
                       for each, settings in zip(case.series, case.settings)]
         smaller = int((both[1] < both[0]).sum())
         found = {**case.about,
@@ -186,7 +186,7 @@ def variation(values: np.ndarray) -> np.ndarray:
     return values.std(-1) / values.mean(-1)
 
 
-def condition_numbers(series: Series, redraw: int) -> np.ndarray:
+def step_conditions(series: Series, redraw: int) -> np.ndarray:
     """|ΔL_F|/‖Δθ‖ of the steps after which the points stayed, (seeds, ≤ steps − 1)."""
     equations = np.asarray(series.equations, float)
     after = np.arange(1, equations.shape[1])
@@ -208,11 +208,11 @@ def all_cases(work: Work) -> list[Case]:
 
 def _all_settings(quick: bool) -> list[tuple[str, tuple[int, int], list[dict[str, Any]]]]:
     """Problem, network, and the settings without and with extra fields, of every case."""
-    return [(problem, network, [make_settings(problem, network, extra, quick) for extra in (False, True)])
+    return [(problem, network, [training_settings(problem, network, extra, quick) for extra in (False, True)])
             for problem in TITLES for network in (QUICK_NETWORKS if quick else NETWORKS)]
 
 
-def parts(name: str, quick: bool) -> dict[str, Callable[[Work], Any]]:
+def oscillation_trainings(name: str, quick: bool) -> dict[str, Callable[[Work], Any]]:
     """The trainings of figures 4 and 6, which can be made in any order; none of another experiment."""
     if name not in ("fig4", "fig6"):
         return {}
@@ -220,8 +220,8 @@ def parts(name: str, quick: bool) -> dict[str, Callable[[Work], Any]]:
             for _, _, both in _all_settings(quick) for settings in both}
 
 
-def make_settings(problem: str, network: tuple[int, int], extra: bool, quick: bool, *, redraw: int = 0,
-                  seeds: int = SEEDS) -> dict[str, Any]:
+def training_settings(problem: str, network: tuple[int, int], extra: bool, quick: bool, *, redraw: int = 0,
+                      seeds: int = SEEDS) -> dict[str, Any]:
     """All that a training depends on, as plain data. redraw: new points every so many steps; 0: never."""
     known = preset(problem, "pinn", "paper")
     depth, width = network

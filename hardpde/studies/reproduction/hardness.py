@@ -1,6 +1,6 @@
 """Table 4: the paper's method on the battery pack with every pair of β_s and β_t, trained side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
@@ -16,7 +16,7 @@ from hardpde.problems.presets import make_stages
 from hardpde.solving.settings import make_settings
 from hardpde.studies.reproduction.base import Outcome, Work
 from hardpde.studies.reproduction.comparisons import QUICK_STEPS, STEPS, small, stated
-from hardpde.studies.reproduction.figures.curves import hardness
+from hardpde.studies.reproduction.figures.curves import errors_over_hardness
 from hardpde.studies.reproduction.published import PUBLISHED
 from hardpde.support.tables import markdown_table
 from hardpde.training import Training, fit_all
@@ -52,7 +52,7 @@ def table4(work: Work) -> Outcome:
     paper = {pair: float(values[0]) for pair, values in printed.items()}
     data = {"settings": settings, "cells": cells, "paper": PUBLISHED["table4"], "training_seconds": seconds}
     return Outcome("Table 4: MAE / MAPE of T for the hardness β_s and β_t", "\n\n".join(text), data,
-                   {"": hardness(cells, paper)})
+                   {"": errors_over_hardness(cells, paper)})
 
 
 def train_cells(problem: Problem, settings: dict[str, Any],
@@ -65,7 +65,7 @@ def train_cells(problem: Problem, settings: dict[str, Any],
                                 start=lambda model: Hard(model.networks, betas))
 
 
-def predictor(formulation: Formulation, x: np.ndarray, times: np.ndarray):
+def predictor(formulation: Formulation, x: np.ndarray, times: np.ndarray) -> Callable[[Hard], np.ndarray]:
     """A function of a model with its hardness: the first field (k, n) at nodes (n, d) and times (k,)."""
     at: Any = formulation.at
 

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from hardpde.studies.reproduction.base import Work
-from hardpde.studies.reproduction.comparisons import parts as training_parts
-from hardpde.studies.reproduction.extra_fields import parts as extra_field_parts
+from hardpde.studies.reproduction.comparisons import table_trainings
+from hardpde.studies.reproduction.extra_fields import oscillation_trainings
 from hardpde.studies.reproduction.reproduce import EXPERIMENTS, reproduce
 
 MOST_JOBS = 64
 MEMORY = "XLA_PYTHON_CLIENT_PREALLOCATE"  # else the first process takes most of a GPU's memory
 
 
-def prepare(names: Sequence[str], work: Work, jobs: int, loud: bool) -> dict[str, dict]:
+def train_side_by_side(names: Sequence[str], work: Work, jobs: int, loud: bool) -> dict[str, dict]:
     """Train what these experiments need, at most `jobs` at a time; what came of those that are made in one piece.
 
     loud: whether the processes tell of their trainings on stderr.
@@ -50,7 +50,7 @@ def _pieces(names: Sequence[str], quick: bool) -> dict[str, Callable[[Work], Any
     whole: dict[str, Callable[[Work], Any]] = {}
     parts: dict[str, Callable[[Work], Any]] = {}
     for name in names:
-        found = training_parts(name, quick) or extra_field_parts(name, quick)
+        found = table_trainings(name, quick) or oscillation_trainings(name, quick)
         if found:
             parts |= found
         else:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from hardpde.evaluation.figures.base import COLOURS, FAINT, GREY, INK, new_figure
 
 
-def convergence(curves: Mapping[str, Mapping[str, Sequence]], right: str) -> Figure:
+def loss_curves(curves: Mapping[str, Mapping[str, Sequence]], right: str) -> Figure:
     """Losses {method: {step, loss, stage}} over steps; the loss of the method `right` has the axis on the right."""
     figure = new_figure(7.2, 4.2)
     left = figure.subplots()
@@ -31,7 +31,7 @@ def convergence(curves: Mapping[str, Mapping[str, Sequence]], right: str) -> Fig
     return figure
 
 
-def hardness(cells: Sequence[Mapping[str, Any]], published: Mapping[tuple[float, float], float]) -> Figure:
+def errors_over_hardness(cells: Sequence[Mapping[str, Any]], published: Mapping[tuple[float, float], float]) -> Figure:
     """MAE over β_t, a line for each β_s: of cells {beta_s, beta_t, mae}, and as published, {(β_s, β_t): MAE}."""
     figure = new_figure(6.4, 4.4)
     axis = figure.subplots()

@@ -70,7 +70,7 @@ def mean_error(one: np.ndarray, two: Radial) -> float:
 
 
 def one_cell_problem() -> Problem:
-    """The same for networks: a problem on the interval of r."""
+    """Heat round one cell stated for networks, on the interval of r."""
     return Problem(
         name="one-cell", domain=Interval(1.0, OUTER, left="cell", right="outer"), fields="T", gradients={"grad_T": "T"},
         time=(0.0, 1.0), residual=lambda x, q, dq: dt(dq.T) - div(dq.grad_T) - q.grad_T[0] / x[0],
@@ -78,7 +78,7 @@ def one_cell_problem() -> Problem:
                     initial("T", START)])
 
 
-def trained(beta_t: float, steps: int) -> dict[str, float]:
+def trained_on_one_cell(beta_t: float, steps: int) -> dict[str, float]:
     """The paper's ansatz on that problem, trained until its loss is tiny; β_s = 10 leaves 5e-5 of the other wall."""
     options = {"main": [16, 16], "sub": [12, 12], "points": 1024, "beta_s": 10.0, "beta_t": beta_t, "dtype": "float64",
                "chunk": 1024}
@@ -96,6 +96,7 @@ def time_blend(quick: bool = False) -> dict[str, Any]:
     true = one_cell()
     limit = {beta: mean_error(one_cell(beta).values, true) for beta in betas}
     coarse = one_cell(cells=200)
+    trainings = [(5.0, 300)] if quick else [(5.0, 3000), (10.0, 3000)]
     changes = [abs(mean_error(one_cell(beta, 200).values, coarse) - mae) for beta, mae in limit.items()]
     return {
         "outer": OUTER, "beta_t": betas, "mae": list(limit.values()), "grid": max(changes),
@@ -103,7 +104,7 @@ def time_blend(quick: bool = False) -> dict[str, Any]:
         "paper": {"beta_t": list(PAPER_BETA_T), "mae": {str(k): list(v) for k, v in PAPER_MAE.items()},
                   "over_limit": {str(k): [mae / limit[beta] for beta, mae in zip(PAPER_BETA_T, v)]
                                  for k, v in PAPER_MAE.items()}},
-        "trained": [trained(5.0, 300)] if quick else [trained(beta, 3000) for beta in (5.0, 10.0)]}
+        "trained": [trained_on_one_cell(beta, steps) for beta, steps in trainings]}
 
 
 def _findings(found: Found) -> list[Finding]:

@@ -95,7 +95,7 @@ def unit_network(rng: np.random.Generator, sizes: tuple[int, ...], stack: tuple[
                [jnp.asarray(rng.normal(size=(*stack, o))) for o in sizes[1:]])
 
 
-def places_of(problem: Problem, points: int) -> Places:
+def boundary_places(problem: Problem, points: int) -> Places:
     """About so many points of each boundary, at random times."""
     parts = []
     for condition in problem.pointwise:
@@ -116,7 +116,7 @@ def violations(quick: bool = False) -> dict[str, Any]:
     models, points = (2, 100) if quick else (5, 400)
     found: dict[str, Any] = {"beta_s": betas, "softmin_beta": softmins, "models": models, "points": points}
     for problem in (three_holes(),) if quick else (three_holes(), battery_pack()):
-        places = places_of(problem, points)
+        places = boundary_places(problem, points)
         measure = violations_of(problem, models, places)
         printed, vanishing = ([measure(b, main=main) for b in betas] for main in (True, False))
         names = list(printed[0])
