@@ -67,7 +67,7 @@ def time_step(formulation, optimiser, model, batch, weights: int, repeats: int) 
         value, gradient = ahead(state) or formulation.value_and_grad(model, batch)
         updates, state = optimiser.update(
             gradient, in_use(mesh, state, weights), model, value=value, fresh=False,
-            value_and_grad_fn=lambda m: formulation.value_and_grad(m, batch), whole=partial(gathered, mesh))
+            value_and_grad_fn=lambda m: formulation.value_and_grad(m, batch), gather=partial(gathered, mesh))
         return everywhere(mesh, optax.apply_updates(model, updates)), laid_out(mesh, state, weights)
 
     def first(model, batch):

@@ -103,8 +103,11 @@ class Spread:
     def value_and_grad(self, model: Model, batch: Batch) -> tuple[Array, Model]:
         return self._mean(self.one.value_and_grad, model, batch)
 
+    def term_gradients(self, model: Model, batch: Batch) -> tuple[Array, Model]:
+        return self._mean(self.one.term_gradients, model, batch)
+
     def rebalance(self, model: Model, batch: Batch) -> tuple[Array, Array, Model]:
-        losses, gradients = self._mean(self.one.term_gradients, model, batch)
+        losses, gradients = self.term_gradients(model, batch)
         everything = join(jax.vmap(whole)(batch._replace(weights=None)))
         return self.one.reweighed(losses, gradients, model, everything._replace(weights=batch.weights))
 

@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import Array
 from scipy.interpolate import PchipInterpolator
 from scipy.optimize import linprog
 
 from hardpde.geometry import Boundary, Box, Shape, distances
 from hardpde.geometry.algorithms.stacking import place, safe_norm
-from hardpde.networks.mlp import mlp
+from hardpde.networks.mlp import MLP, mlp
 from hardpde.support.files import replacing
-from hardpde.training.adam import adam
+from hardpde.training import Stage, adam, fit
+from hardpde.training.base import Objective
 
 Points = Sequence[Sequence[float]]
 Bounds = tuple[tuple[float, ...], tuple[float, ...]]
@@ -31,6 +31,7 @@ Bounds = tuple[tuple[float, ...], tuple[float, ...]]
 _FLOOR = 1e-3  # of the curve's extent: below it r is blurred, so that derivatives at a reference stay finite
 _MARGIN = 0.1  # of the curve's extent, by which its bounding box is enlarged
 _LOOK = 100  # steps between two looks of the plateau rule at the loss
+_BLOCK = 500  # steps that are taken at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,26 +238,40 @@ def _training_points(domain: Shape, outline: np.ndarray, key: Array, n: int) -> 
 # ---------------------------------------------------------------- the network
 
 
+class _Data(NamedTuple):
+    """Inputs (n, i) and targets (n, o)."""
+
+    inputs: Any
+    targets: Any
+    weights: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class _AbsoluteError(Objective):
+    """The mean absolute error of a network at points that stay."""
+
+    start: MLP
+    data: _Data
+
+    def init(self, key: Array, /) -> MLP:
+        return self.start
+
+    def draw(self, key: Array, model: MLP | None, /) -> _Data:
+        return self.data
+
+    draw_held_out = draw
+
+    def loss(self, model: MLP, batch: _Data, /) -> Array:
+        return jnp.abs(model.jet(batch.inputs.T[:, None])[:, 0].T - batch.targets).mean()
+
+
 def _train(key: Array, references: np.ndarray, scale: float, x: np.ndarray, targets: np.ndarray, width: int,
            depth: int, steps: int, learning_rate: float) -> PolarNetwork:
     """A network fitted to targets (n, o) in the mean absolute value, in single precision."""
     inputs = np.asarray(jax.vmap(lambda x: polar(x, references, scale))(jnp.asarray(x)), np.float32)
-    targets = targets.astype(np.float32)
-    model = mlp(key, [inputs.shape[1], *[width] * depth, targets.shape[1]], jnp.float32)
-    optimiser = adam(learning_rate, every=_LOOK)
-
-    def loss(model):
-        value = inputs.T[:, None]
-        return jnp.abs(model.jet(value)[:, 0].T - targets).mean()
-
-    def step(carry, _):
-        model, state = carry
-        value, gradient = jax.value_and_grad(loss)(model)
-        updates, state = optimiser.update(gradient, state, model, value=value)
-        return (optax.apply_updates(model, updates), state), None
-
-    run = jax.jit(lambda carry: jax.lax.scan(step, carry, length=steps)[0])
-    model, _ = run((model, optimiser.init(model)))
+    start = mlp(key, [inputs.shape[1], *[width] * depth, targets.shape[1]], jnp.float32)
+    objective = _AbsoluteError(start, _Data(inputs, targets.astype(np.float32)))
+    model = fit(objective, [Stage("adam", adam(learning_rate, every=_LOOK), steps, block=_BLOCK)], key).model
     return PolarNetwork(references, scale, *(tuple(np.asarray(a, float) for a in part)
                                              for part in (model.weights, model.biases)))
 

@@ -99,6 +99,11 @@ def first_process() -> bool:
     return jax.process_index() == 0
 
 
+def agreed(yes: bool) -> bool:
+    """What the first process says, of several."""
+    return bool(multihost_utils.broadcast_one_to_all(np.asarray(yes))) if several_processes() else yes
+
+
 def in_first_process(function: Callable[..., None], *arguments: Any) -> None:
     """Do something in the first process alone; where it refuses, all stop."""
     refusal: Exception | None = None
@@ -107,7 +112,7 @@ def in_first_process(function: Callable[..., None], *arguments: Any) -> None:
             function(*arguments)
         except (ValueError, OSError) as error:
             refusal = error
-    if several_processes() and multihost_utils.broadcast_one_to_all(np.asarray(refusal is not None)):
+    if agreed(refusal is not None):
         refusal = refusal or ValueError("the first process stopped, and says why")
     if refusal is not None:
         raise refusal

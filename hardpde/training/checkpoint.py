@@ -5,20 +5,23 @@ The file is a plain .npz of arrays and text; loading it never executes code.
 
 import json
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 
 from hardpde.support.files import replacing
 from hardpde.support.hardware import first_process
-from hardpde.training.sharding import placed, whole
+from hardpde.training.sharding import placed, to_host
+
+T = TypeVar("T")
 
 
 def save(path: Path, tree: Any, meta: dict) -> None:
     """Write the arrays of a pytree and a JSON-able dictionary; of several processes, the first one does."""
-    arrays = {f"leaf{i}": whole(leaf) for i, leaf in enumerate(jax.tree.leaves(tree))}
+    arrays = {f"leaf{i}": to_host(leaf) for i, leaf in enumerate(jax.tree.leaves(tree))}
     if not first_process():
         return
     arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
@@ -29,7 +32,7 @@ def save(path: Path, tree: Any, meta: dict) -> None:
 def read_meta(path: Path, keys: tuple[str, ...] = ()) -> dict:
     """The dictionary alone, which must have these keys."""
 
-    def extract(file):
+    def extract(file: Any) -> dict:
         meta = json.loads(file["meta"].tobytes())
         return {**meta, **{key: meta[key] for key in keys}}
 
@@ -47,7 +50,7 @@ def load(path: Path, like: Any) -> Any:
     return jax.tree.unflatten(tree, [placed(a, b) for a, b in zip(found, leaves)])
 
 
-def _read(path: Path, extract):
+def _read(path: Path, extract: Callable[[Any], T]) -> T:
     try:
         with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             return extract(file)

@@ -2,223 +2,224 @@
 
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, wait
-from dataclasses import asdict, dataclass
-from functools import cache, partial
-from itertools import chain
+from concurrent.futures import wait
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
+from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from hardpde.support.compiling import compile_in_background, jit_for_speed, jit_quickly
-from hardpde.support.hardware import current_device
+from hardpde.networks.mlp import count
+from hardpde.support.hardware import agreed
 from hardpde.training import checkpoint, sharding
 from hardpde.training.ahead import ahead, looking_ahead
-from hardpde.training.base import Stage, Training
-from hardpde.training.status import STALLED, describe_status, status
+from hardpde.training.base import Batch, Model, Objective, Observe, Stage, Training
+from hardpde.training.block import Block, Seen
+from hardpde.training.calls import ALL, Jobs, compile_calls, drawn, make_calls, one_of, raise_mistakes
+from hardpde.training.course import Course
 
 CHECKPOINT_SECONDS = 60.0
-ALL = -1  # stages
-SHORT = 2000, 0.05  # fewer steps than this, and a smaller share of all: finding the best kernels takes longer
 
 
-def fit(formulation, stages: list[Stage], key: jax.Array, *, path: Path | None = None, resume: bool = False,
-        report: Callable[[dict], None] = lambda record: None, every: float = CHECKPOINT_SECONDS) -> Training:
+def fit(objective: Objective, stages: list[Stage], key: Array, *, path: Path | None = None, resume: bool = False,
+        report: Callable[[dict], None] = lambda record: None, every: float = CHECKPOINT_SECONDS,
+        observe: Observe | None = None) -> Training:
     """Train through all stages. With `path`, a checkpoint is kept there and `resume` goes on from it.
 
     Everything random follows from `key` and the number of the step, so that a resumed run on the same machine
     takes the very same steps.
     """
-    return fit_all(formulation, stages, key[None], path=path, resume=resume, report=report, every=every)[0]
+    return fit_all(objective, stages, key[None], path=path, resume=resume, report=report, every=every,
+                   observe=observe)[0]
 
 
-def fit_all(formulation, stages: list[Stage], keys: jax.Array, *, path: Path | None = None, resume: bool = False,
+def fit_all(objective: Objective, stages: list[Stage], keys: Array, *, path: Path | None = None, resume: bool = False,
             report: Callable[[dict], None] = lambda record: None, every: float = CHECKPOINT_SECONDS,
-            start: Callable[[Any], Any] | None = None) -> list[Training]:
+            start: Callable[[Model], Model] | None = None, observe: Observe | None = None) -> list[Training]:
     """Train as many models as there are keys, side by side: each takes the steps it would take alone.
 
     All arrays have the models along their first axis. A model whose stage has ended, or that waits for new points,
     stays as it is while the others go on. `start` gets the fresh models, and returns those to start from.
-    Trainings in several threads that share their points between devices wait for one another.
+    `observe(loss, terms, gradients, updates)` tells what to keep of each step in `Training.observed`, with the steps
+    along the first axis; gradients are then taken term by term. Of a run that goes on from a checkpoint, it has the
+    steps since then. Trainings in several threads that share their points between devices wait for one another.
     """
-    with sharding.alone(formulation.mesh):
-        return _fit_all(formulation, stages, keys, path, resume, report, every, start)
+    with sharding.alone(objective.mesh):
+        return _Run(objective, stages, keys, path, resume, report, every, observe).train(start)
 
 
-def _fit_all(formulation, stages: list[Stage], keys: jax.Array, path: Path | None, resume: bool,
-             report: Callable[[dict], None], every: float, start: Callable[[Any], Any] | None) -> list[Training]:
-    began = time.perf_counter()
-    many = len(keys)
-    mesh = formulation.mesh
-    settle = partial(sharding.settled, mesh)
-    init_keys, held_keys, stage_keys = jnp.moveaxis(jax.vmap(lambda key: jax.random.split(key, 3))(keys), 1, 0)
-    resumed = _resumed(path, stages, many) if resume and path is not None and path.exists() else None
-    first = resumed["stage"] if resumed else 0
-    trainings = [Training(None, **known) for known in resumed["trainings"]] if resumed else [
-        Training(None) for _ in range(many)]
-    offset = max(training.seconds for training in trainings)
-    weights = jnp.broadcast_to(jnp.asarray(formulation.weights), (many, len(formulation.weights)))
-    weights = settle(jax.jit(partial(sharding.everywhere, mesh))(weights))
-    calls = _calls(formulation, stages, many)
-    compiling = {} if mesh is not None else _compiling(formulation, stages, first, calls, weights,
-                                                       (init_keys, held_keys, stage_keys))
-    # Points that do not follow the models are drawn while these are compiled.
-    held_out = None if start else _draw(formulation, formulation.draw_held_out, held_keys, None)
-    wait(compiling.get(ALL, ()))
-    model = settle(start(calls.make(init_keys)) if start else calls.make(init_keys))
-    if held_out is None:
-        held_out = _draw(formulation, formulation.draw_held_out, held_keys, model)
-    flat = jax.jit(calls.lift(lambda *trees: ravel_pytree(trees)[0]))
-    unflat = ravel_pytree(_one((model, weights), 0))[1]
-    lay_out = partial(sharding.laid_out, mesh, weights=_count(model) // many)
-    saved = time.perf_counter()
-
-    for number in range(first, len(stages)):
-        stage, stage_key = stages[number], _at(stage_keys, number)
-        state = settle(jax.jit(calls.lift(lambda model, stage=stage: lay_out(stage.optimiser.init(model))))(model))
-        step, batch, good, course = 0, (), flat(model, weights), _Course.begun(many)
-        if not stage.inside:
-            batch = _draw(formulation, formulation.draw, _at(stage_key, 0), model)
-        if resumed is not None:
-            tree = checkpoint.load(path, (model, weights, state, batch, good))  # type: ignore[arg-type]
-            model, weights, state, batch, good = settle(tree)
-            step, course, resumed = resumed["step"], _Course(**resumed["ended"]), None
-        wait(compiling.get(number, ()))
-        while step < stage.steps and not all(course.why):
-            _raise_mistakes(compiling)
-            fresh = step == 0
-            if not stage.inside and stage.redraw and step and step % stage.redraw == 0:
-                batch = _draw(formulation, formulation.draw, _at(stage_key, step), model)
-                fresh, course.resting = True, [False] * many
-            if fresh and not stage.inside and ahead(state):
-                state = looking_ahead(state, calls.value_and_grad(model, weights, batch))
-            length, took = stage.length(step), course.active
-            active = np.isin(np.arange(many), took)
-            model, weights, state, losses, visited, codes = calls.blocks[number](length)(
-                model, weights, state, batch, _at(stage_key, step), jnp.full(many, fresh), jnp.asarray(active))
-            losses, codes = np.asarray(losses), np.asarray(codes)
-            finite = np.isfinite(losses)
-            counts = np.where(finite.all(1), length, np.argmin(finite, axis=1))
-            for k in took:
-                if counts[k]:
-                    good = good.at[k].set(visited[k, counts[k] - 1])
-                if counts[k] < length:
-                    model, weights = _set((model, weights), k, unflat(good[k]))
-                course.advance(k, stage, step, int(counts[k]), length, int(codes[k]))
-            step = course.next(took)
-            held = np.asarray(calls.loss(model, held_out))
-            seconds = offset + time.perf_counter() - began
-            for k in took:
-                training = trainings[k]
-                training.seconds = seconds
-                training.first_step = training.first_step or seconds
-                last = float(losses[k, counts[k] - 1]) if counts[k] else float("nan")
-                training.history.append({"stage": stage.name, "step": course.steps[k], "steps": stage.steps,
-                                         "loss": last, "held_out": float(held[k]), "seconds": seconds})
-            report({**_middle([trainings[k] for k in took]), "step": step})
-            due = sharding.agreed(time.perf_counter() - saved > every)
-            if path is not None and due and not all(course.why):
-                _save(path, trainings, number, step, course, (model, weights, state, batch, good))
-                saved = time.perf_counter()
-        for k, training in enumerate(trainings):
-            if not np.isfinite(training.history[-1]["held_out"]) and np.isfinite(np.asarray(good[k])).all():
-                model, weights = _set((model, weights), k, unflat(good[k]))
-            training.endings.append({"stage": stage.name, "steps": course.steps[k],
-                                     "why": course.why[k] or f"all {stage.steps} steps were taken"})
-    for k, training in enumerate(trainings):
-        training.model = jax.tree.map(lambda a, k=k: sharding.here(mesh, a)[k], model)
-        training.seconds = offset + time.perf_counter() - began
-    return trainings
+def history_so_far(path: Path) -> list[dict]:
+    """The records of the run of a checkpoint, of the first model; none where it does not exist yet."""
+    return checkpoint.read_meta(path, ("trainings",))["trainings"][0]["history"] if path.exists() else []
 
 
-@dataclass
-class _Course:
-    """How far each model is in a stage, why it ended there ("": it did not), and whether it waits for new points."""
+class _Now(NamedTuple):
+    """Every array that a training goes on from, of all models; good: model and weights of the last finite loss."""
 
-    steps: list[int]
-    why: list[str]
-    resting: list[bool]
+    model: Model
+    weights: Array
+    state: Any
+    batch: Batch
+    good: Array
 
-    @classmethod
-    def begun(cls, many: int) -> "_Course":
-        return cls([0] * many, [""] * many, [False] * many)
+
+class _Run:
+    """A training of some models under way."""
+
+    def __init__(self, objective: Objective, stages: list[Stage], keys: Array, path: Path | None, resume: bool,
+                 report: Callable[[dict], None], every: float, observe: Observe | None):
+        self.began = self.saved = time.perf_counter()
+        self.objective, self.stages, self.path, self.report, self.every = objective, stages, path, report, every
+        self.many, self.mesh = len(keys), objective.mesh
+        self.settle = partial(sharding.settled, self.mesh)
+        self.init_keys, self.held_keys, self.stage_keys = jnp.moveaxis(
+            jax.vmap(lambda key: jax.random.split(key, 3))(keys), 1, 0)
+        self.known = _known(path, stages, self.many) if resume and path is not None and path.exists() else None
+        self.trainings = [Training(None, **known) for known in self.known["trainings"]] if self.known else [
+            Training(None) for _ in range(self.many)]
+        self.offset = max(training.seconds for training in self.trainings)
+        self.observed: list[list[Any]] = [[] for _ in range(self.many)]
+        self.calls = make_calls(objective, stages, self.many, observe)
+        self.jobs: Jobs = {}
 
     @property
-    def active(self) -> list[int]:
-        return [k for k, (why, resting) in enumerate(zip(self.why, self.resting)) if not why and not resting]
+    def seconds(self) -> float:
+        """How long the training has taken, with what it took before it was resumed."""
+        return self.offset + time.perf_counter() - self.began
 
-    def advance(self, k: int, stage: Stage, step: int, count: int, length: int, code: int) -> None:
-        """Of a block of this length, begun at this step, the first `count` losses of model k were finite; then its
-        optimiser reported this code."""
-        self.steps[k] = step + count
-        if count < length:
-            self.why[k] = f"the loss was not finite at step {step + count + 1}; the last good weights were kept"
-        elif code == STALLED and stage.redraw and not stage.inside:  # on to new points at once
-            self.steps[k] = min(-(-self.steps[k] // stage.redraw) * stage.redraw, stage.steps)
-            self.resting[k] = True
-            self.why[k] = describe_status(STALLED) if self.steps[k] == stage.steps else ""
-        elif code:
-            self.why[k] = describe_status(code)
+    def train(self, start: Callable[[Model], Model] | None) -> list[Training]:
+        first = self.known["stage"] if self.known else 0
+        model, weights = self._fresh(first, start)
+        for number in range(first, len(self.stages)):
+            model, weights = self._stage(number, model, weights)
+        for k, training in enumerate(self.trainings):
+            training.model = jax.tree.map(lambda a, k=k: sharding.on_one_device(self.mesh, a)[k], model)
+            training.seconds = self.seconds
+            if self.observed[k]:
+                training.observed = jax.tree.map(lambda *parts: np.concatenate(parts), *self.observed[k])
+        return self.trainings
 
-    def next(self, took: list[int]) -> int:
-        """The step to go on from: that of the model that is least far of those that go on; took: who was active."""
-        going = [steps for steps, why in zip(self.steps, self.why) if not why]
-        return min(going, default=max(self.steps[k] for k in took))
+    def _fresh(self, first: int, start: Callable[[Model], Model] | None) -> tuple[Model, Array]:
+        """Fresh models with the weights of their terms, while all that the stages from `first` on call is compiled."""
+        objective, calls = self.objective, self.calls
+        weights = jnp.broadcast_to(jnp.asarray(objective.weights), (self.many, len(objective.weights)))
+        weights = self.settle(jax.jit(partial(sharding.everywhere, self.mesh))(weights))
+        if self.mesh is None:
+            self.jobs = compile_calls(objective, self.stages, first, calls, weights, self.init_keys, self.held_keys,
+                                      self.stage_keys)
+        # Points that do not follow the models are drawn while these are compiled.
+        held_out = None if start else drawn(objective, objective.draw_held_out, self.held_keys, None)
+        wait(self.jobs.get(ALL, ()))
+        model = calls.make(self.init_keys)
+        model = self.settle(start(model) if start else model)
+        self.held_out = held_out if start is None else drawn(objective, objective.draw_held_out, self.held_keys, model)
+        self.flat = jax.jit(calls.lift(lambda *trees: ravel_pytree(trees)[0]))
+        self.unflat = ravel_pytree(one_of((model, weights), 0))[1]
+        self.saved = time.perf_counter()
+        return model, weights
+
+    def _stage(self, number: int, model: Model, weights: Array) -> tuple[Model, Array]:
+        """The models and weights after a stage."""
+        stage, keys = self.stages[number], _at(self.stage_keys, number)
+        now, step, course = self._begin(stage, keys, model, weights)
+        wait(self.jobs.get(number, ()))
+        while step < stage.steps and not course.over:
+            raise_mistakes(self.jobs)
+            now, fresh = self._with_points(stage, keys, step, now, course)
+            length, took = stage.length(step), course.active
+            active = np.isin(np.arange(self.many), took)
+            found = self.calls.blocks[number](length)(
+                *now[:4], _at(keys, step), jnp.full(self.many, fresh), jnp.asarray(active))
+            now, counts = self._advance(stage, step, length, took, course, now, found)
+            step = course.next(took)
+            self._record(stage, course, took, counts, found.seen, now.model)
+            self.report({**_middle([self.trainings[k] for k in took]), "step": step})
+            self._save(number, step, course, now)
+        return self._end(stage, course, now)
+
+    def _begin(self, stage: Stage, keys: Array, model: Model, weights: Array) -> tuple[_Now, int, Course]:
+        """Where a stage starts: afresh, or where the checkpoint says."""
+        lay_out = partial(sharding.laid_out, self.mesh, weights=count(model) // self.many)
+        state = self.settle(jax.jit(self.calls.lift(lambda model: lay_out(stage.optimiser.init(model))))(model))
+        batch = () if stage.inside else drawn(self.objective, self.objective.draw, _at(keys, 0), model)
+        now = _Now(model, weights, state, batch, self.flat(model, weights))
+        if self.known is None:
+            return now, 0, Course.begun(self.many)
+        assert self.path is not None
+        step, course = self.known["step"], Course(**self.known["ended"])
+        self.known = None
+        return self.settle(checkpoint.load(self.path, now)), step, course
+
+    def _with_points(self, stage: Stage, keys: Array, step: int, now: _Now, course: Course) -> tuple[_Now, bool]:
+        """New points where their time has come, and whether they are new; then all models go on."""
+        if stage.inside:
+            return now, step == 0
+        due = bool(stage.redraw and step and step % stage.redraw == 0)
+        if due:
+            now = now._replace(batch=drawn(self.objective, self.objective.draw, _at(keys, step), now.model))
+            course.resting = [False] * self.many
+        fresh = due or step == 0
+        if fresh and ahead(now.state):
+            known = self.calls.value_and_grad(now.model, now.weights, now.batch)
+            now = now._replace(state=looking_ahead(now.state, known))
+        return now, fresh
+
+    def _advance(self, stage: Stage, step: int, length: int, took: list[int], course: Course, now: _Now,
+                 found: Block) -> tuple[_Now, np.ndarray]:
+        """Where the training is after a block, and how many steps of each model were good: back to the last of them."""
+        model, weights, good = found.model, found.weights, now.good
+        finite, codes = np.isfinite(np.asarray(found.seen.losses)), np.asarray(found.code)
+        counts = np.where(finite.all(1), length, np.argmin(finite, axis=1))
+        for k in took:
+            if counts[k]:
+                good = good.at[k].set(found.seen.visited[k, counts[k] - 1])
+            if counts[k] < length:
+                model, weights = _set((model, weights), k, self.unflat(good[k]))
+            course.advance(k, stage, step, int(counts[k]), length, int(codes[k]))
+        return _Now(model, weights, found.state, now.batch, good), counts
+
+    def _record(self, stage: Stage, course: Course, took: list[int], counts: np.ndarray, seen: Seen,
+                model: Model) -> None:
+        """What the history says of a block, for the models that took it."""
+        losses, observed = np.asarray(seen.losses), jax.device_get(seen.observed)
+        held = np.asarray(self.calls.loss(model, self.held_out))
+        seconds = self.seconds
+        for k in took:
+            training = self.trainings[k]
+            training.seconds = seconds
+            training.first_step = training.first_step or seconds
+            last = float(losses[k, counts[k] - 1]) if counts[k] else float("nan")
+            training.history.append({"stage": stage.name, "step": course.steps[k], "steps": stage.steps,
+                                     "loss": last, "held_out": float(held[k]), "seconds": seconds})
+            if observed is not None:
+                self.observed[k].append(jax.tree.map(lambda a, k=k: a[k, : counts[k]], observed))
+
+    def _save(self, number: int, step: int, course: Course, now: _Now) -> None:
+        """Write a checkpoint where it is due; the end of a stage is none."""
+        due = agreed(time.perf_counter() - self.saved > self.every)
+        if self.path is None or not due or course.over:
+            return
+        keys = ("history", "endings", "seconds", "first_step")
+        checkpoint.save(self.path, now, {"stage": number, "step": step, "ended": asdict(course), "trainings": [
+            {key: getattr(training, key) for key in keys} for training in self.trainings]})
+        self.saved = time.perf_counter()
+
+    def _end(self, stage: Stage, course: Course, now: _Now) -> tuple[Model, Array]:
+        """Models and weights as a stage leaves them, never such that their loss is not finite, if that can be."""
+        model, weights = now.model, now.weights
+        for k, training in enumerate(self.trainings):
+            if not np.isfinite(training.history[-1]["held_out"]) and np.isfinite(np.asarray(now.good[k])).all():
+                model, weights = _set((model, weights), k, self.unflat(now.good[k]))
+            training.endings.append(course.ending(k, stage))
+        return model, weights
 
 
-class _Calls(NamedTuple):
-    """What training compiles, for models along the first axis: lift(f) is f of one model."""
-
-    lift: Callable
-    make: Callable  # keys → fresh models
-    loss: Callable
-    value_and_grad: Callable
-    blocks: list[Callable]  # of each stage: length → a block
-
-
-def _calls(formulation, stages: list[Stage], many: int) -> _Calls:
-    lift = jax.vmap if many > 1 else _alone
-    spread = partial(sharding.everywhere, formulation.mesh)
-    few = min(SHORT[0], SHORT[1] * sum(stage.steps for stage in stages))
-    return _Calls(
-        lift,
-        jax.jit(lambda keys: spread(lift(formulation.init)(keys))),
-        jit_for_speed(lift(formulation.loss)),
-        jit_quickly(lift(lambda model, weights, batch: spread(
-            formulation.value_and_grad(model, batch._replace(weights=weights))))),
-        [cache(partial(_block, formulation, stage, many, jit_quickly if stage.steps < few else jit_for_speed))
-         for stage in stages])
-
-
-def _compiling(formulation, stages: list[Stage], first: int, calls: _Calls, weights: jax.Array,
-               keys: tuple[jax.Array, jax.Array, jax.Array]) -> dict[int, list[Future]]:
-    """Compile beside what training will call: jobs by the number of the stage that needs them first, or ALL."""
-    init_keys, held_keys, stage_keys = keys
-    model = _kinds(calls.make, init_keys)
-    held_out = _kinds(partial(_draw, formulation, formulation.draw_held_out), held_keys, model)
-    needed = {calls.make: (ALL, (init_keys,)), calls.loss: (first, (model, held_out))}
-    for number in range(first, len(stages)):
-        for function, arguments in _first_calls(formulation, stages[number], calls, number, model, weights, stage_keys):
-            needed.setdefault(function, (number, arguments))
-    jobs: dict[int, list[Future]] = {}
-    for (number, _), job in zip(needed.values(), compile_in_background([(f, a) for f, (_, a) in needed.items()])):
-        jobs.setdefault(number, []).append(job)
-    return jobs
-
-
-def _raise_mistakes(compiling: dict[int, list[Future]]) -> None:
-    """What is wrong with a later stage, and was found in compiling it, is said now and not when its turn comes."""
-    for job in chain.from_iterable(compiling.values()):
-        if job.done() and isinstance(error := job.exception(), ValueError):
-            raise error
-
-
-def _resumed(path: Path, stages: list[Stage], many: int) -> dict[str, Any]:
+def _known(path: Path, stages: list[Stage], many: int) -> dict[str, Any]:
     """Where the run of a checkpoint stands."""
     found = checkpoint.read_meta(path, ("stage", "step", "ended", "trainings"))
     if found["stage"] >= len(stages):
@@ -228,56 +229,8 @@ def _resumed(path: Path, stages: list[Stage], many: int) -> dict[str, Any]:
     return found
 
 
-def history_so_far(path: Path) -> list[dict]:
-    """The records of the run of a checkpoint, of the first model; none where it does not exist yet."""
-    return checkpoint.read_meta(path, ("trainings",))["trainings"][0]["history"] if path.exists() else []
-
-
-def _first_calls(formulation, stage: Stage, calls: _Calls, number: int, model: Any, weights: jax.Array,
-                 keys: jax.Array) -> list[tuple]:
-    """What a stage will call first: functions, with the kinds of their arguments."""
-    state = _kinds(calls.lift(stage.optimiser.init), model)
-    batch = () if stage.inside else _kinds(partial(_draw, formulation, formulation.draw), keys, model)
-    found = [(calls.blocks[number](stage.length()),
-              (model, weights, state, batch, keys, *[jnp.ones(len(keys), bool)] * 2))]
-    if ahead(state) and not stage.inside:
-        found.append((calls.value_and_grad, (model, weights, batch)))
-    return found
-
-
-def _kinds(function: Callable, *arguments: Any) -> Any:
-    """Shapes and types of what a function returns, as they are once it is settled."""
-    place = jax.sharding.SingleDeviceSharding(current_device())
-    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=place, weak_type=a.weak_type),
-                        jax.eval_shape(function, *arguments))
-
-
-def _alone(function: Callable) -> Callable:
-    """What `jax.vmap` does, for a first axis of length one: the function is compiled as it is."""
-
-    def lifted(*arguments):
-        result = function(*jax.tree.map(lambda a: a[0], arguments))
-        return jax.tree.map(lambda a: jnp.asarray(a)[None], result)
-
-    return lifted
-
-
-def _draw(formulation, draw: Callable, keys: jax.Array, model: Any) -> Any:
-    """A draw for each model."""
-    batches = [formulation.in_parts(draw(key, _one(model, k))) for k, key in enumerate(keys)]
-    return sharding.settled(formulation.mesh, sharding.stacked(formulation.mesh, batches))
-
-
-def _at(keys: jax.Array, number: int) -> jax.Array:
+def _at(keys: Array, number: int) -> Array:
     return jax.vmap(jax.random.fold_in, (0, None))(keys, number)
-
-
-def _one(model: Any, k: int) -> Any:
-    return jax.tree.map(lambda a: a[k], model)
-
-
-def _count(model: Any) -> int:
-    return sum(leaf.size for leaf in jax.tree.leaves(model))
 
 
 def _set(trees: Any, k: int, one: Any) -> Any:
@@ -288,70 +241,3 @@ def _middle(trainings: list[Training]) -> dict:
     """The last record of the model whose held-out loss is in the middle."""
     records = [training.history[-1] for training in trainings]
     return sorted(records, key=lambda record: (np.isnan(record["held_out"]), record["held_out"]))[len(records) // 2]
-
-
-def _save(path: Path, trainings: list[Training], stage: int, step: int, course: _Course, tree: Any) -> None:
-    keys = ("history", "endings", "seconds", "first_step")
-    checkpoint.save(path, tree, {"stage": stage, "step": step, "ended": asdict(course), "trainings": [
-        {key: getattr(training, key) for key in keys} for training in trainings]})
-
-
-def _block(formulation, stage: Stage, many: int, jit: Callable, length: int):
-    """A compiled block: (model, weights, state, batch, key, fresh, active) → model, weights, state, losses, models and
-    weights visited, status; all of them with the models along their first axis. Of many, those not active stay."""
-    weighing = stage.reweigh and formulation.balance is not None
-    mesh = formulation.mesh
-
-    def take(model, weights, state, batch, fresh, active, length):
-        def step(carry, _):
-            model, weights, state, fresh = before = carry
-            here = batch._replace(weights=weights)
-            if weighing:
-                weights, value, gradient = formulation.rebalance(model, here)
-                here = batch._replace(weights=weights)
-            else:
-                value, gradient = ahead(state) or formulation.value_and_grad(model, here)
-            updates, state = stage.optimiser.update(
-                gradient, state, model, value=value, fresh=fresh,
-                value_fn=lambda m: formulation.loss(m, here),
-                value_and_grad_fn=lambda m: formulation.value_and_grad(m, here),
-                residual_fn=lambda m: formulation.residual_vector(m, here),
-                jacobian_fn=lambda m: formulation.jacobian(m, here),
-                whole=partial(sharding.gathered, mesh))
-            visited = ravel_pytree((model, weights))[0]
-            state = sharding.in_use(mesh, state, _count(model))
-            after = optax.apply_updates(model, updates), weights, state, jnp.asarray(False)
-            if many > 1:
-                after = jax.tree.map(lambda new, old: jnp.where(active, new, old), after, before)
-            return after, (value, visited)
-
-        (model, weights, state, _), (losses, visited) = jax.lax.scan(
-            step, (model, weights, state, fresh), length=length)
-        return model, weights, state, losses, visited
-
-    def block(model, weights, state, batch, key, fresh, active):
-        number = _count(model)
-        state = sharding.in_use(mesh, state, number)
-        if not stage.inside:
-            model, weights, state, losses, visited = take(model, weights, state, batch, fresh, active, length)
-        else:
-            keys = jax.random.split(key, stage.draws(length))
-
-            def period(carry, key):
-                model, weights, state = carry
-                batch = formulation.in_parts(formulation.draw(key, model))
-                if ahead(state) and not weighing:
-                    known = formulation.value_and_grad(model, batch._replace(weights=weights))
-                    state = looking_ahead(state, known)
-                model, weights, state, losses, visited = take(
-                    model, weights, state, batch, jnp.asarray(True), active, length // len(keys))
-                return (model, weights, state), (losses, visited)
-
-            (model, weights, state), (losses, visited) = jax.lax.scan(period, (model, weights, state), keys)
-            losses, visited = losses.ravel(), visited.reshape(-1, visited.shape[-1])
-        model, weights, losses, visited, code = sharding.everywhere(
-            mesh, (model, weights, losses, visited, status(state)))
-        return model, weights, sharding.laid_out(mesh, state, number), losses, visited, code
-
-    # The state is given up to the result: it may hold a large matrix that must not exist twice.
-    return jit((jax.vmap if many > 1 else _alone)(block), donate_argnums=2)

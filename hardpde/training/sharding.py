@@ -10,25 +10,25 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from hardpde.support.hardware import current_device, several_processes
+from hardpde.support.hardware import current_device
 
 _TAKEN = RLock()
 
 
-def alone(mesh: Mesh | None) -> AbstractContextManager:
+def alone(mesh: Mesh | None) -> AbstractContextManager[Any]:
     """Nobody else in this process uses several devices at once: programs of two threads that wait for messages would
     wait for each other, on some devices one of them and on others the other."""
     return nullcontext() if mesh is None else _TAKEN
 
 
-def stacked(mesh: Mesh | None, trees: list) -> Any:
+def stacked(mesh: Mesh | None, trees: list[Any]) -> Any:
     """Trees as one, along a new first axis; with a mesh, what lay on the devices stays there."""
     if mesh is None:
         return _stack(trees)
     return jax.jit(_stack, out_shardings=NamedSharding(mesh, PartitionSpec(None, *mesh.axis_names)))(trees)
 
 
-def _stack(trees: list) -> Any:
+def _stack(trees: list[Any]) -> Any:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
@@ -52,7 +52,7 @@ def laid_out(mesh: Mesh | None, state: Any, weights: int) -> Any:
 
 
 def in_use(mesh: Mesh | None, state: Any, weights: int) -> Any:
-    """The same as the optimiser knows it."""
+    """The state of an optimiser in a block, from how it lies between blocks: matrices without what fills them up."""
     return state if mesh is None else jax.tree.map(lambda a: _trimmed(mesh, a, weights), state)
 
 
@@ -77,13 +77,13 @@ def _by_rows(mesh: Mesh, matrix: jax.Array) -> jax.Array:
     return jax.lax.with_sharding_constraint(matrix, NamedSharding(mesh, PartitionSpec(*mesh.axis_names)))
 
 
-def here(mesh: Mesh | None, array: jax.Array) -> jax.Array:
+def on_one_device(mesh: Mesh | None, array: jax.Array) -> jax.Array:
     """An array that all devices have, on one device of this process."""
     return array if mesh is None else jnp.asarray(np.asarray(array))
 
 
-def whole(array: jax.Array) -> np.ndarray:
-    """All of an array, of which other processes may have parts."""
+def to_host(array: jax.Array) -> np.ndarray:
+    """All of an array, of which other processes may have parts, in the memory of this one."""
     if array.is_fully_addressable:
         return np.asarray(array)
     return multihost_utils.process_allgather(array, tiled=True)
@@ -94,8 +94,3 @@ def placed(found: np.ndarray, like: jax.Array) -> jax.Array:
     if len(like.sharding.device_set) == 1:
         return jnp.asarray(found)
     return jax.make_array_from_callback(found.shape, like.sharding, lambda index: found[index])
-
-
-def agreed(yes: bool) -> bool:
-    """What the first of several processes says."""
-    return yes if not several_processes() else bool(multihost_utils.broadcast_one_to_all(np.asarray(yes)))

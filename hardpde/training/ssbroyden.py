@@ -169,7 +169,7 @@ def ssbroyden(
         value: Any,
         value_and_grad_fn: Callable[[Any], tuple[jax.Array, Any]],
         fresh: Any = False,
-        whole: Callable[[jax.Array], jax.Array] = lambda vector: vector,
+        gather: Callable[[jax.Array], jax.Array] = lambda vector: vector,
         **extra: Any,
     ):
         del extra
@@ -178,7 +178,7 @@ def ssbroyden(
         Z, fresh = state.Z, jnp.asarray(fresh)
 
         inner = jnp.matmul(g, Z, precision="highest")
-        product = whole(jnp.matmul(Z, inner, precision="highest"))  # devices may share the rows of Z
+        product = gather(jnp.matmul(Z, inner, precision="highest"))  # devices may share the rows of Z
         change = _change(-state.step * state.inner, -state.step * state.product, g - state.gradient,
                          inner - state.inner, product - state.product, ~fresh)
         inner, product = change.products(inner, product, g)

@@ -158,7 +158,7 @@ def messages_of_a_step() -> list[int]:
         known = jax.value_and_grad(lambda x: (x**4).sum())
         value, gradient = known(x)
         updates, state = optimiser.update(gradient, sharding.in_use(mesh, state, n), x, value=value,
-                                          value_and_grad_fn=known, whole=partial(sharding.gathered, mesh))
+                                          value_and_grad_fn=known, gather=partial(sharding.gathered, mesh))
         return sharding.everywhere(mesh, x + updates), sharding.laid_out(mesh, state, n)
 
     state = jax.jit(lambda x: sharding.laid_out(mesh, optimiser.init(x), n))(x)

@@ -1,9 +1,11 @@
 """The training loop: blocks fill a stage, runs resume bit for bit, failures are sentences, files hold no code."""
 
+import inspect
 import pickle
 import shutil
 import sys
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,9 +15,12 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import hardpde as hp
+from hardpde.formulation.formulation import Formulation
+from hardpde.formulation.sharded import Spread
 from hardpde.methods import exact
 from hardpde.support.hardware import current_device
 from hardpde.training import OPTIMISERS, Stage, adam, fit, fit_all, ssbroyden
+from hardpde.training.base import Objective
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 SMALL = {"width": 8, "depth": 2, "points": 64}
@@ -174,7 +179,7 @@ def test_a_block_is_compiled_once_however_many_there_are(formulation, caplog):
 @pytest.mark.parametrize("many", [1, 2])
 def test_what_stages_call_is_compiled_beside_the_draws(formulation, many, caplog, monkeypatch):
     """Then their calls compile nothing: first model, held-out loss, the loss with its gradient, the block of each."""
-    module, calls = sys.modules["hardpde.training.fit"], []
+    module, calls = sys.modules["hardpde.training.calls"], []
     beside = module.compile_in_background
 
     def compilations():
@@ -197,6 +202,59 @@ def test_what_stages_call_is_compiled_beside_the_draws(formulation, many, caplog
 def test_impossible_stages_are_refused(numbers):
     with pytest.raises(ValueError, match="steps and block must be positive"):
         Stage("s", adam(), *numbers)
+
+
+@pytest.mark.parametrize("kind", [Formulation, Spread])
+def test_formulations_are_objectives(kind):
+    """They have all that `fit` asks for, and their methods take the same arguments."""
+    for name, asked in vars(Objective).items():
+        if not name.startswith("_"):
+            found = getattr(kind, name, None)
+            assert found is not None or name in kind.__dataclass_fields__, name
+            if inspect.isfunction(asked) and inspect.isfunction(found):
+                taken = list(inspect.signature(asked).parameters)
+                assert list(inspect.signature(found).parameters)[:len(taken)] == taken, name
+
+
+def test_what_is_observed_of_each_step(formulation):
+    """Steps of all stages one after the other; the training is the one that nobody observes, but for rounding."""
+    keys = jax.random.split(jax.random.key(2), 2)
+    trainings = fit_all(formulation, stages()[:1], keys, observe=lambda loss, terms, gradients, updates: {
+        "loss": loss, "terms": terms, "slope": next(a[0].sum() for a in jax.tree.leaves(gradients)),
+        "step": jnp.linalg.norm(ravel_pytree(updates)[0])})
+    for training, plain in zip(trainings, fit_all(formulation, stages()[:1], keys)):
+        assert {name: a.shape for name, a in training.observed.items()} == {
+            "loss": (40,), "terms": (40, 1), "slope": (40,), "step": (40,)}
+        assert training.observed["loss"][[19, 39]].tolist() == [record["loss"] for record in training.history]
+        np.testing.assert_allclose(training.observed["terms"][:, 0], training.observed["loss"], rtol=1e-6)
+        np.testing.assert_allclose(weights(training.model), weights(plain.model), rtol=1e-2, atol=1e-3)
+        assert (training.observed["step"] > 0).all() and plain.observed is None
+
+
+@pytest.mark.parametrize("optimiser", [adam(5e-2, plateau=False), ssbroyden()])
+def test_a_loss_of_ones_own_is_trained(optimiser):
+    """An objective needs a model, points and a loss; all else is as usual."""
+
+    class Data(NamedTuple):
+        x: Any
+        weights: Any = None
+
+    class Line(Objective):
+        def init(self, key):
+            return {"slope": jnp.zeros(()), "level": jnp.zeros(())}
+
+        def draw(self, key, model):
+            return Data(jax.random.uniform(key, (20,)))
+
+        draw_held_out = draw
+
+        def loss(self, model, batch):
+            return ((model["slope"] * batch.x + model["level"] - 2 * batch.x - 1) ** 2).mean()
+
+    training = fit(Line(), [Stage("mine", optimiser, 800, block=400)], jax.random.key(0))
+    assert training.history[-1]["held_out"] < 1e-6
+    with pytest.raises(ValueError, match="a loss that is a sum of squares"):
+        fit(Line(), [Stage("mine", OPTIMISERS["levenberg_marquardt"](), 2)], jax.random.key(0))
 
 
 # --- One run, seen at every moment at which it could have been killed --------------------------------------

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
 from numpy.lib.stride_tricks import sliding_window_view
@@ -30,8 +29,9 @@ from hardpde.problems import PROBLEMS
 from hardpde.problems.presets import make_stages, preset
 from hardpde.studies.reproduction.base import Outcome, Work
 from hardpde.support.files import replacing
+from hardpde.support.hardware import current_device
 from hardpde.support.tables import markdown_table
-from hardpde.training import Stage
+from hardpde.training import Stage, fit_all
 
 TITLES = {"poisson": "Poisson", "schroedinger": "Schrödinger"}
 NETWORKS = ((3, 50), (3, 100), (5, 50), (5, 100))  # hidden layers × width
@@ -248,7 +248,7 @@ def trained(work: Work, settings: dict[str, Any]) -> tuple[Series, dict[str, Any
         return known
     started = time.perf_counter()
     found = train(settings, lambda step: work.say(f"{name}: step {step} of {settings['stage']['steps']}"))
-    made = {"seconds": time.perf_counter() - started, "device": jax.devices()[0].device_kind}
+    made = {"seconds": time.perf_counter() - started, "device": current_device().device_kind}
     work.say(f"{name}: {made['seconds']:.0f} s")
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary, open(temporary, "wb") as file:
@@ -290,57 +290,21 @@ def _problem(name: str, extra: bool) -> Problem:
 
 def record(formulation: Formulation, stage: Stage, seeds: list[int],
            report: Callable[[int], None] = lambda step: None) -> Series:
-    """The steps that `hardpde.training.fit` takes with these seeds, and what Series tells of each."""
-    keys = jnp.stack([jax.random.key(seed) for seed in seeds])
-    init_keys, _, stage_keys = jnp.moveaxis(jax.vmap(lambda key: jax.random.split(key, 3))(keys), 1, 0)
-    stage_keys = jax.vmap(jax.random.fold_in, (0, None))(stage_keys, 0)
-    model, state = jax.jit(jax.vmap(lambda key: _start(formulation, stage, key)))(init_keys)
-    blocks = cache(lambda length: jax.jit(jax.vmap(partial(_block, formulation, stage, length))))
-    parts, step = [], 0
-    while step < stage.steps:
-        length = stage.length(step)
-        drawn = jax.vmap(lambda key, step=step, length=length: _point_keys(stage, key, step, length))(stage_keys)
-        model, state, part = blocks(length)(model, state, drawn)
-        parts.append(jax.device_get(part))
-        step += length
-        report(step)
-    return Series(*(np.concatenate(each, axis=1) for each in zip(*parts)))
+    """What Series tells of each step of trainings with these seeds; unknown where a loss was not finite any more."""
+    trainings = fit_all(formulation, [stage], jnp.stack([jax.random.key(seed) for seed in seeds]), observe=_observed,
+                        report=lambda record: report(record["step"]))
+
+    def complete(values: np.ndarray) -> np.ndarray:
+        return np.pad(values, (0, stage.steps - len(values)), constant_values=np.nan)
+
+    return Series(*(np.stack([complete(values) for values in each])
+                    for each in zip(*(training.observed for training in trainings))))
 
 
-def _start(formulation: Formulation, stage: Stage, key: Array) -> tuple[Any, Any]:
-    model = formulation.init(key)
-    return model, stage.optimiser.init(model)
-
-
-def _point_keys(stage: Stage, key: Array, step: int, length: int) -> Array:
-    """The keys of the points of a block, one for each time they are drawn; the same key draws the same points."""
-    if stage.inside:
-        return jax.random.split(jax.random.fold_in(key, step), stage.draws(length))
-    return jax.random.fold_in(key, step - step % stage.redraw if stage.redraw else 0)[None]
-
-
-def _block(formulation: Formulation, stage: Stage, length: int, model: Any, state: Any,
-           keys: Array) -> tuple[Any, Any, Series]:
-    """Some steps of one model: the model, the optimiser's state, and the series (length,)."""
-    weights = jnp.asarray(formulation.weights)
-
-    def period(carry, key):
-        batch = formulation.draw(key)
-
-        def step(carry, _):
-            model, state = carry
-            losses, gradients = formulation.term_gradients(model, batch)
-            loss = (weights * losses).sum()
-            gradient = jax.tree.map(lambda g: jnp.tensordot(weights, g, axes=1), gradients)
-            updates, state = stage.optimiser.update(gradient, state, model, value=loss)
-            size = sum(jnp.abs(g[0]).sum() for g in jax.tree.leaves(gradients)) / count(model)
-            moved = jnp.linalg.norm(ravel_pytree(updates)[0])
-            return (optax.apply_updates(model, updates), state), Series(size, losses[0], loss, moved)
-
-        return jax.lax.scan(step, carry, length=length // len(keys))
-
-    (model, state), found = jax.lax.scan(period, (model, state), keys)
-    return model, state, jax.tree.map(jnp.ravel, found)
+def _observed(loss: Array, terms: Array, gradients: Any, updates: Any) -> Series:
+    sizes = jax.tree.map(lambda g: jnp.abs(g[0]).sum(), gradients)
+    return Series(sum(jax.tree.leaves(sizes)) / count(updates), terms[0], loss,
+                  jnp.linalg.norm(ravel_pytree(updates)[0]))
 
 
 # --- Words and numbers -----------------------------------------------------------------------------------------
