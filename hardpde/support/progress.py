@@ -1,14 +1,46 @@
-"""Progress on a terminal: one line that is rewritten, or a line now and then where there is no terminal."""
+"""How far a training is: its steps counted through all stages, and a line that says it on a terminal."""
 
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from typing import TextIO
+
+import numpy as np
+
+
+class StepCount:
+    """Counts the steps of a training through its stages, record by record; stages: first step and name of each."""
+
+    def __init__(self) -> None:
+        self.total = self.last = 0
+        self.stages: list[tuple[int, str]] = []
+
+    def __call__(self, stage: str, step: int) -> int:
+        """All steps up to this one of its stage; where it is not a later one, another stage of that name has begun."""
+        if not self.stages or stage != self.stages[-1][1] or step <= self.last:
+            self.stages.append((self.total, stage))
+            self.last = 0
+        self.total, self.last = self.total + step - self.last, step
+        return self.total
+
+
+def total_steps(history: Mapping[str, Sequence]) -> tuple[np.ndarray, list[tuple[int, str]]]:
+    """Steps counted through all stages (n,), and the (first step, name) of each stage.
+
+    `history` holds lists of equal length: "step" (counted within its stage) and, optionally, "stage".
+    """
+    count, steps = StepCount(), history.get("step", [])
+    names = history.get("stage", [""] * len(steps))
+    return np.array([count(str(name), int(step)) for name, step in zip(names, steps)], int), count.stages
 
 
 class Progress:
-    """Shows records of `fit`: stage, steps, loss, held-out residual, time taken and left."""
+    """Shows records of `fit`: stage, steps, loss, held-out residual, time taken and left.
 
-    def __init__(self, stages: list[dict], stream: TextIO | None = None):
+    One line is rewritten; where there is no terminal, a line is added now and then.
+    """
+
+    def __init__(self, stages: list[dict], stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stderr
         self.plan = [(stage["optimiser"], stage["steps"]) for stage in stages]
         self.total = sum(steps for _, steps in self.plan)

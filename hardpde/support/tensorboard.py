@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from hardpde.support.progress import StepCount
+
 FOLDER = "tensorboard"  # in a run folder
 _FILES = "events.out.tfevents.*"
 
@@ -37,15 +39,12 @@ def event_writer(folder: str | Path, history: Iterable[dict] = ()) -> Iterator[C
     for file in folder.glob(_FILES):
         file.unlink()
     writer = SummaryWriter(str(folder))
-    total, last, stage, number = 0, 0, None, 0
+    count = StepCount()
 
     def write(record: dict, when: float | None = None) -> None:
-        nonlocal total, last, stage, number
-        if record["stage"] != stage or record["step"] <= last:
-            last, stage, number = 0, record["stage"], number + 1
-        total, last = total + record["step"] - last, record["step"]
+        total = count(record["stage"], record["step"])
         for tag, value in (("loss/training", record["loss"]), ("loss/held_out", record["held_out"]),
-                           ("time/seconds", record["seconds"]), ("time/stage", number)):
+                           ("time/seconds", record["seconds"]), ("time/stage", len(count.stages))):
             writer.add_scalar(tag, value, total, walltime=when)
         writer.flush()
 

@@ -18,7 +18,6 @@ from hardpde.methods import METHODS
 from hardpde.problem.reference import Reference
 from hardpde.problems import PROBLEMS
 from hardpde.runs.folder import check_folder, prepare, settle
-from hardpde.support.progress import Progress
 from helpers import last_json, refused
 
 pytestmark = pytest.mark.usefixtures("quick_compilation", "compiled_once")
@@ -416,52 +415,6 @@ def test_a_run_whose_files_are_damaged(capsys, solved, elsewhere):
     refused(call(capsys, "export", run), "model.eqx' is damaged")
     (run / "metrics.json").write_text("{")
     refused(call(capsys, "resume", run), "metrics.json' cannot be read")
-
-
-# --- Progress --------------------------------------------------------------------------------------------------
-
-
-class Terminal:
-    """A stream that claims to be a terminal, or not."""
-
-    def __init__(self, tty):
-        self.text, self.tty = "", tty
-
-    def isatty(self):
-        return self.tty
-
-    def write(self, text):
-        self.text += text
-
-    def flush(self):
-        pass
-
-
-def record(stage, step, steps):
-    return {"stage": stage, "step": step, "steps": steps, "loss": 1.0, "held_out": 2.0, "seconds": 65.0}
-
-
-def test_progress_on_a_terminal_is_one_line_for_a_stage():
-    stream = Terminal(True)
-    progress = Progress([{"optimiser": "adam", "steps": 4}, {"optimiser": "lbfgs", "steps": 6}], stream)
-    for step in (2, 4):
-        progress(record("adam", step, 4))
-    progress(record("lbfgs", 3, 6))
-    progress.close()
-    lines = stream.text.split("\n")
-    assert len(lines) == 3 and lines[-1] == ""
-    assert "loss 1.00e+00  held-out 2.00e+00  1:05" in lines[0]
-    assert lines[1].count("█") == 14  # 7 of 10 steps
-
-
-def test_progress_of_a_resumed_run_counts_the_stages_before():
-    stream = Terminal(False)
-    progress = Progress([{"optimiser": "adam", "steps": 50}, {"optimiser": "lbfgs", "steps": 50}], stream)
-    progress(record("lbfgs", 25, 50))
-    assert stream.text.count("█") == 15
-    progress(record("lbfgs", 25, 50))  # a loss that was not finite: no step was taken
-    progress(record("lbfgs", 50, 50))
-    assert stream.text.splitlines()[-1].count("█") == 20
 
 
 def test_the_command_is_installed():

@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hardpde.evaluation.figures.base import COLOURS, FAINT, GREY, INK, new_figure
-from hardpde.evaluation.figures.history import total_steps
 from hardpde.evaluation.statistics import Record
+from hardpde.support.progress import total_steps
 
 HUGE = 1e100  # a loss beyond it is not drawn
 

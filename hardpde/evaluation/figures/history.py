@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hardpde.evaluation.figures.base import COLOURS, FAINT, GREY, INK, new_figure
+from hardpde.support.progress import total_steps
 
 
 def history_plot(history: Mapping[str, Sequence]) -> Figure:
@@ -35,19 +36,6 @@ def history_plot(history: Mapping[str, Sequence]) -> Figure:
     if len(history.get("seconds", [])):
         axis.set_xlabel(f"step ({steps[-1]:,} in {history['seconds'][-1]:.4g} s)")
     return figure
-
-
-def total_steps(history: Mapping[str, Sequence]) -> tuple[np.ndarray, list[tuple[int, str]]]:
-    """Steps counted through all stages (n,), and the (first step, name) of each stage."""
-    steps = np.asarray(history.get("step", []), int)
-    names = [str(name) for name in history.get("stage", [""] * len(steps))]
-    total, borders, offset = np.zeros(len(steps), int), [], 0
-    for i, (step, name) in enumerate(zip(steps, names)):
-        if i == 0 or name != names[i - 1] or step <= steps[i - 1]:
-            offset = int(total[i - 1]) if i else 0
-            borders.append((offset, name))
-        total[i] = offset + step
-    return total, borders
 
 
 def _mark_stages(axis: Axes, borders: list[tuple[int, str]], steps: np.ndarray) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 from hardpde.evaluation.certificate import EXACT
 from hardpde.evaluation.figures.base import Figure
-from hardpde.evaluation.figures.history import total_steps
 from hardpde.evaluation.metrics import METRIC_NAMES, PERCENT
 from hardpde.evaluation.report.browser import curve, packed
 from hardpde.evaluation.report.page import captioned, cards, section, settings_tables, table, tags, write_page
 from hardpde.evaluation.statistics import count_text, value_text
+from hardpde.support.progress import total_steps
 
 
 def write_report(

@@ -25,6 +25,7 @@ from hardpde.studies.reproduction.base import Outcome, Work
 from hardpde.studies.reproduction.figures.curves import loss_curves
 from hardpde.studies.reproduction.published import PUBLISHED
 from hardpde.support.files import write_json
+from hardpde.support.progress import total_steps
 from hardpde.support.provenance import provenance
 from hardpde.support.tables import markdown_table
 
@@ -296,8 +297,6 @@ def figure7(work: Work) -> Outcome:
 
 def _curve(history: list[dict]) -> dict[str, list]:
     """Steps of all stages together, the loss of held-out points, and the stage."""
-    before, steps = {}, []
-    for row in history:
-        before[row["stage"]] = row["step"]
-        steps.append(sum(before.values()))
-    return {"step": steps, "loss": [row["held_out"] for row in history], "stage": [row["stage"] for row in history]}
+    stages = [row["stage"] for row in history]
+    steps, _ = total_steps({"step": [row["step"] for row in history], "stage": stages})
+    return {"step": steps.tolist(), "loss": [row["held_out"] for row in history], "stage": stages}
