@@ -6,18 +6,19 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
+from jax import Array
 
-from hardpde.training.line_search import tree_where
+from hardpde.training.line_search import select
 
 
 class PlateauState(NamedTuple):
     """State of `reduce_on_plateau`; `learning_rate` is the one the next step uses."""
 
-    learning_rate: jax.Array
-    best: jax.Array
-    bad: jax.Array
-    cooldown: jax.Array
-    seen: jax.Array
+    learning_rate: Array
+    best: Array
+    bad: Array
+    cooldown: Array
+    seen: Array
 
 
 def reduce_on_plateau(
@@ -45,7 +46,7 @@ def reduce_on_plateau(
         zeros = [jnp.zeros((), jnp.int32) for _ in range(3)]
         return PlateauState(jnp.asarray(learning_rate, float), jnp.asarray(jnp.inf, float), *zeros)
 
-    def observe(state: PlateauState, value: jax.Array) -> PlateauState:
+    def observe(state: PlateauState, value: Array) -> PlateauState:
         better = value < state.best * (1.0 - threshold)
         best = jnp.where(better, value, state.best)
         cooling = state.cooldown > 0
@@ -62,18 +63,19 @@ def reduce_on_plateau(
             seen=state.seen,
         )
 
-    def update(updates: Any, state: PlateauState, params: Any = None, *, value: Any, **extra: Any):
+    def update(updates: Any, state: PlateauState, params: Any = None, *, value: Any,
+               **extra: Any) -> tuple[Any, PlateauState]:
         del params, extra
         scaled = jax.tree.map(lambda u: (-state.learning_rate * u).astype(u.dtype), updates)
         observed = observe(state, jnp.asarray(value, float))
-        new = tree_where((state.seen + 1) % every == 0, observed, state)
+        new = select((state.seen + 1) % every == 0, observed, state)
         return scaled, new._replace(seen=state.seen + 1)
 
     return optax.GradientTransformationExtraArgs(init, update)
 
 
 def adam(
-    learning_rate: float | Callable[[jax.Array], jax.Array] = 1e-2,
+    learning_rate: float | Callable[[Array], Array] = 1e-2,
     plateau: bool = True,
     factor: float = 0.1,
     patience: int = 10,

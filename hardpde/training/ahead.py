@@ -3,12 +3,13 @@
 from typing import Any, NamedTuple
 
 import jax
+from jax import Array
 
 
 class Ahead(NamedTuple):
     """The loss and its gradient at the end of a step."""
 
-    value: jax.Array
+    value: Array
     gradient: Any
 
 
@@ -19,7 +20,7 @@ def ahead(state: Any) -> Ahead | None:
     return found[0] if found else None
 
 
-def looking_ahead(state: Any, known: tuple[jax.Array, Any]) -> Any:
+def looking_ahead(state: Any, known: tuple[Array, Any]) -> Any:
     """The state that knows this loss and gradient."""
     def put(node: Any) -> Any:
         if not isinstance(node, Ahead):

@@ -6,29 +6,29 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
+from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from hardpde.training.ahead import Ahead
-from hardpde.training.line_search import STEEPEST_SHRINK, backtrack, progress_code, tree_where
-from hardpde.training.status import CONVERGED
+from hardpde.training.line_search import STEEPEST_SHRINK, search, select
 
 
 class LBFGSState(NamedTuple):
     """The last steps S and changes of the gradient Y (memory, n), oldest first, SYᵀ above its diagonal and YYᵀ; then
     the last gradient and the step from it, and what is known of its end."""
 
-    S: jax.Array
-    Y: jax.Array
-    SY: jax.Array
-    YY: jax.Array
-    gradient: jax.Array
-    step: jax.Array
+    S: Array
+    Y: Array
+    SY: Array
+    YY: Array
+    gradient: Array
+    step: Array
     ahead: Ahead
-    failures: jax.Array
-    status: jax.Array
+    failures: Array
+    status: Array
 
 
-def _remembered(state: LBFGSState, s: jax.Array, y: jax.Array) -> LBFGSState:
+def _remembered(state: LBFGSState, s: Array, y: Array) -> LBFGSState:
     """The memory with a new pair in place of the oldest."""
     S, Y = jnp.concatenate([state.S[1:], s[None]]), jnp.concatenate([state.Y[1:], y[None]])
     by_s, by_y = jnp.matmul(S, y, precision="highest"), jnp.matmul(Y, y, precision="highest")
@@ -37,7 +37,7 @@ def _remembered(state: LBFGSState, s: jax.Array, y: jax.Array) -> LBFGSState:
     return state._replace(S=S, Y=Y, SY=older(state.SY).at[:, -1].set(by_s), YY=YY)
 
 
-def _inverse_hessian(state: LBFGSState, g: jax.Array) -> jax.Array:
+def _inverse_hessian(state: LBFGSState, g: Array) -> Array:
     """H g in the compact form of Byrd, Nocedal & Schnabel (1994), theorem 2.2: a few products with S and Y.
 
     Places of the memory that are still empty are zero and change nothing.
@@ -72,10 +72,10 @@ def lbfgs(memory: int = 50, tolerance: float = 1e-12) -> optax.GradientTransform
         params: Any,
         *,
         value: Any,
-        value_and_grad_fn: Callable[[Any], tuple[jax.Array, Any]],
+        value_and_grad_fn: Callable[[Any], tuple[Array, Any]],
         fresh: Any = False,
         **extra: Any,
-    ):
+    ) -> tuple[Any, LBFGSState]:
         del extra
         x, unravel = ravel_pytree(params)
         g = ravel_pytree(updates)[0].astype(x.dtype)
@@ -83,7 +83,7 @@ def lbfgs(memory: int = 50, tolerance: float = 1e-12) -> optax.GradientTransform
         y = g - state.gradient
         lengths = jnp.linalg.norm(state.step) * jnp.linalg.norm(y)
         valid = state.step @ y > jnp.finfo(x.dtype).eps * lengths
-        state = tree_where(valid & ~fresh, _remembered(state, state.step, y), state)
+        state = select(valid & ~fresh, _remembered(state, state.step, y), state)
         failures = jnp.where(fresh, 0, state.failures)
         direction = _inverse_hessian(state, g)
         steepest = fresh | (state.SY[-1, -1] == 0) | ~(g @ direction > 0)
@@ -91,15 +91,11 @@ def lbfgs(memory: int = 50, tolerance: float = 1e-12) -> optax.GradientTransform
         short = STEEPEST_SHRINK**failures / jnp.maximum(1, jnp.abs(g).sum())
         direction = jnp.where(steepest, short.astype(x.dtype) * g, direction)
 
-        here = Ahead(jnp.asarray(value, x.dtype), unravel(g))
-        length, there, _ = backtrack(
-            lambda length: value_and_grad_fn(unravel(x - length * direction)), here, -(g @ direction))
-        failures, code = progress_code(g, length > 0, failures, tolerance)
-        length = jnp.where(code == CONVERGED, 0, length)
+        length, there, _, failures, code = search(
+            value_and_grad_fn, unravel, x, value, g, direction, 1.0, failures, tolerance)
         step = jnp.where(length > 0, -length * direction, 0)
         forget = steepest | (length == 0)
         S, Y, SY, YY = (jnp.where(forget, 0, a) for a in state[:4])
-        there = tree_where(code == CONVERGED, here, there)
         return unravel(step), LBFGSState(S, Y, SY, YY, g, step, there, failures, code)
 
     return optax.GradientTransformationExtraArgs(init, update)

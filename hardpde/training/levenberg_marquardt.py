@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
+from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from hardpde.support.checking import check_positive
-from hardpde.training.line_search import finite_or_infinity, progress_code
+from hardpde.training.line_search import nan_to_infinity, status_after
 from hardpde.training.status import CONVERGED
 
 
@@ -19,7 +20,7 @@ def _uses_woodbury(mode: str, rows: int, columns: int) -> bool:
     return mode == "woodbury" or (mode == "auto" and rows < columns)
 
 
-def damped_solver(J: jax.Array, r: jax.Array, mode: str = "auto") -> Callable[[jax.Array], jax.Array]:
+def damped_solver(J: Array, r: Array, mode: str = "auto") -> Callable[[Array], Array]:
     """The Levenberg–Marquardt step d(μ) solving (JᵀJ + μI) d = −Jᵀr, by Cholesky.
 
     "woodbury" uses the equal form d = −Jᵀ(JJᵀ + μI)⁻¹ r, the smaller system when J has few rows.
@@ -30,7 +31,7 @@ def damped_solver(J: jax.Array, r: jax.Array, mode: str = "auto") -> Callable[[j
     right = r if woodbury else product(J.T, r)
     diagonal = jnp.arange(gram.shape[0])
 
-    def step(mu: jax.Array) -> jax.Array:
+    def step(mu: Array) -> Array:
         factor = jnp.linalg.cholesky(gram.at[diagonal, diagonal].add(mu), symmetrize_input=False)
         solution = jax.scipy.linalg.cho_solve((factor, True), right)
         return -(product(J.T, solution) if woodbury else solution)
@@ -41,9 +42,9 @@ def damped_solver(J: jax.Array, r: jax.Array, mode: str = "auto") -> Callable[[j
 class LevenbergMarquardtState(NamedTuple):
     """The damping μ, the failures in a row, and the status."""
 
-    damping: jax.Array
-    failures: jax.Array
-    status: jax.Array
+    damping: Array
+    failures: Array
+    status: Array
 
 
 def levenberg_marquardt(
@@ -76,12 +77,12 @@ def levenberg_marquardt(
         params: Any,
         *,
         value: Any,
-        value_fn: Callable[[Any], jax.Array],
-        residual_fn: Callable[[Any], jax.Array],
+        value_fn: Callable[[Any], Array],
+        residual_fn: Callable[[Any], Array],
         jacobian_fn: Callable[[Any], Any],
         fresh: Any = False,
         **extra: Any,
-    ):
+    ) -> tuple[Any, LevenbergMarquardtState]:
         del extra
         x, unravel = ravel_pytree(params)
         g = ravel_pytree(updates)[0].astype(x.dtype)
@@ -92,15 +93,15 @@ def levenberg_marquardt(
         # A stall on the old points raised the damping; new points start again from the given one.
         mu = jnp.where(fresh, jnp.minimum(state.damping, damping), state.damping).astype(x.dtype)
 
-        def trial(candidate: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def trial(candidate: Array) -> tuple[Array, Array]:
             d = solve(candidate)
-            return d, finite_or_infinity(value_fn(unravel(x + d)))
+            return d, nan_to_infinity(value_fn(unravel(x + d)))
 
         candidates = mu * jnp.asarray([down, 1.0, up], x.dtype)
         directions, values = jax.lax.map(trial, candidates)
         best = jnp.argmin(values)
         moved = values[best] < value
-        failures, code = progress_code(g, moved, jnp.where(fresh, 0, state.failures), tolerance)
+        failures, code = status_after(g, moved, jnp.where(fresh, 0, state.failures), tolerance)
         moved &= code != CONVERGED
 
         raised = jnp.where(code == CONVERGED, mu, mu * up**2 / down)

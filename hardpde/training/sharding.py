@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -56,40 +57,40 @@ def in_use(mesh: Mesh | None, state: Any, weights: int) -> Any:
     return state if mesh is None else jax.tree.map(lambda a: _trimmed(mesh, a, weights), state)
 
 
-def gathered(mesh: Mesh | None, product: jax.Array) -> jax.Array:
+def gathered(mesh: Mesh | None, product: Array) -> Array:
     """A matrix by rows times a vector: each device has some entries, then all of them have all."""
     return product if mesh is None else everywhere(mesh, _by_rows(mesh, product))
 
 
-def _padded(mesh: Mesh, array: jax.Array, weights: int) -> jax.Array:
+def _padded(mesh: Mesh, array: Array, weights: int) -> Array:
     if array.shape != (weights, weights):
         return everywhere(mesh, array)
     return _by_rows(mesh, jnp.pad(array, ((0, -weights % mesh.size), (0, 0))))
 
 
-def _trimmed(mesh: Mesh, array: jax.Array, weights: int) -> jax.Array:
+def _trimmed(mesh: Mesh, array: Array, weights: int) -> Array:
     if array.shape not in ((weights, weights), (weights + -weights % mesh.size, weights)):
         return everywhere(mesh, array)
     return _by_rows(mesh, array[:weights])
 
 
-def _by_rows(mesh: Mesh, matrix: jax.Array) -> jax.Array:
+def _by_rows(mesh: Mesh, matrix: Array) -> Array:
     return jax.lax.with_sharding_constraint(matrix, NamedSharding(mesh, PartitionSpec(*mesh.axis_names)))
 
 
-def on_one_device(mesh: Mesh | None, array: jax.Array) -> jax.Array:
+def on_one_device(mesh: Mesh | None, array: Array) -> Array:
     """An array that all devices have, on one device of this process."""
     return array if mesh is None else jnp.asarray(np.asarray(array))
 
 
-def to_host(array: jax.Array) -> np.ndarray:
+def to_host(array: Array) -> np.ndarray:
     """All of an array, of which other processes may have parts, in the memory of this one."""
     if array.is_fully_addressable:
         return np.asarray(array)
     return multihost_utils.process_allgather(array, tiled=True)
 
 
-def placed(found: np.ndarray, like: jax.Array) -> jax.Array:
+def placed(found: np.ndarray, like: Array) -> Array:
     """An array on the same devices as another one."""
     if len(like.sharding.device_set) == 1:
         return jnp.asarray(found)

@@ -6,31 +6,32 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
+from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from hardpde.support.checking import check_positive
 from hardpde.training.ahead import Ahead
-from hardpde.training.line_search import REMEMBERED, STEEPEST_SHRINK, backtrack, progress_code, tree_where
+from hardpde.training.line_search import REMEMBERED, STEEPEST_SHRINK, search
 from hardpde.training.status import CONVERGED
 
 
 class Change(NamedTuple):
     """Z₊ = scale (Z + c v uᵀ) + t aᵀ, where v = Z u."""
 
-    scale: jax.Array
-    c: jax.Array
-    v: jax.Array
-    u: jax.Array
-    t: jax.Array
-    a: jax.Array
-    Za: jax.Array
+    scale: Array
+    c: Array
+    v: Array
+    u: Array
+    t: Array
+    a: Array
+    Za: Array
 
-    def factor(self, Z: jax.Array) -> jax.Array:
+    def factor(self, Z: Array) -> Array:
         """Z₊, one elementwise expression that XLA fuses into a single read and write of Z."""
         outer = lambda p, q: p[:, None] * q[None, :]  # noqa: E731
         return self.scale * (Z + self.c * outer(self.v, self.u)) + outer(self.t, self.a)
 
-    def products(self, w: jax.Array, Zw: jax.Array, g: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def products(self, w: Array, Zw: Array, g: Array) -> tuple[Array, Array]:
         """Z₊ᵀg and Z₊Z₊ᵀg from w = Zᵀg and Zw, without touching Z."""
         along, across = self.scale * self.c * (self.v @ g), self.t @ g
         new = self.scale * w + along * self.u + across * self.a
@@ -38,7 +39,7 @@ class Change(NamedTuple):
         return new, self.scale * (Znew + self.c * (self.u @ new) * self.v) + (self.a @ new) * self.t
 
 
-def _scaling(h: jax.Array, b: jax.Array, n: int) -> tuple[jax.Array, jax.Array]:
+def _scaling(h: Array, b: Array, n: int) -> tuple[Array, Array]:
     """θ and τ of SSBroyden, Urbán, Stefanou & Pons (arXiv 2405.04230), eqs. (13)-(23).
 
     h = yᵀHy / yᵀs and b = sᵀH⁻¹s / yᵀs; a = hb − 1 ≥ 0 by the Cauchy–Schwarz inequality.
@@ -56,14 +57,14 @@ def _scaling(h: jax.Array, b: jax.Array, n: int) -> tuple[jax.Array, jax.Array]:
 
 
 def _change(
-    e: jax.Array,
-    s: jax.Array,
-    y: jax.Array,
-    a: jax.Array,
-    Za: jax.Array,
-    allowed: jax.Array | bool = True,
-    theta: jax.Array | float | None = None,
-    tau: jax.Array | float | None = None,
+    e: Array,
+    s: Array,
+    y: Array,
+    a: Array,
+    Za: Array,
+    allowed: Array | bool = True,
+    theta: Array | float | None = None,
+    tau: Array | float | None = None,
 ) -> Change:
     """The update, from s = Z e and a = Zᵀy, as numbers and vectors; none where yᵀs ≤ 0, not finite or not `allowed`."""
     ys, yHy, sBs = y @ s, a @ a, e @ e
@@ -88,12 +89,12 @@ def _change(
 
 
 def ssbroyden_update(
-    Z: jax.Array,
-    e: jax.Array,
-    y: jax.Array,
-    theta: jax.Array | float | None = None,
-    tau: jax.Array | float | None = None,
-) -> jax.Array:
+    Z: Array,
+    e: Array,
+    y: Array,
+    theta: Array | float | None = None,
+    tau: Array | float | None = None,
+) -> Array:
     """The self-scaled Broyden update of an inverse Hessian H = ZZᵀ by its factor Z (n, n): H₊ y = s for a step s = Z e.
 
     `y` (n,) is the change of the gradient. `theta` and `tau` default to the choice of Urbán, Stefanou & Pons
@@ -118,15 +119,15 @@ class SSBroydenState(NamedTuple):
     """The factor Z of the inverse Hessian H = ZZᵀ, the last gradient g, Zᵀg, H g, the length of the last step
     s = −step · H g, what is known of its end, and the length that the next one tries first."""
 
-    Z: jax.Array
-    gradient: jax.Array
-    inner: jax.Array
-    product: jax.Array
-    step: jax.Array
+    Z: Array
+    gradient: Array
+    inner: Array
+    product: Array
+    step: Array
     ahead: Ahead
-    reach: jax.Array
-    failures: jax.Array
-    status: jax.Array
+    reach: Array
+    failures: Array
+    status: Array
 
 
 def ssbroyden(
@@ -167,11 +168,11 @@ def ssbroyden(
         params: Any,
         *,
         value: Any,
-        value_and_grad_fn: Callable[[Any], tuple[jax.Array, Any]],
+        value_and_grad_fn: Callable[[Any], tuple[Array, Any]],
         fresh: Any = False,
-        gather: Callable[[jax.Array], jax.Array] = lambda vector: vector,
+        gather: Callable[[Array], Array] = lambda vector: vector,
         **extra: Any,
-    ):
+    ) -> tuple[Any, SSBroydenState]:
         del extra
         x, unravel = ravel_pytree(params)
         g = ravel_pytree(updates)[0].astype(x.dtype)
@@ -189,13 +190,9 @@ def ssbroyden(
         inner = jnp.where(lost, jnp.sqrt(restart_scale) * g, inner)
         product = jnp.where(lost, restart_scale * g, product)
 
-        here = Ahead(jnp.asarray(value, x.dtype), unravel(g))
         reach = jnp.where(fresh | lost, 1, state.reach)
-        step, there, lowest = backtrack(
-            lambda length: value_and_grad_fn(unravel(x - length * product)), here, -(g @ product), reach)
-        failures, code = progress_code(g, step > 0, failures, tolerance)
-        step = jnp.where(code == CONVERGED, 0, step)
-        there = tree_where(code == CONVERGED, here, there)
+        step, there, lowest, failures, code = search(
+            value_and_grad_fn, unravel, x, value, g, product, reach, failures, tolerance)
 
         restart = lost | ((step == 0) & (code != CONVERGED))
         Z = jnp.where(restart, jnp.sqrt(restart_scale) * jnp.eye(x.size, dtype=x.dtype), change.factor(Z))

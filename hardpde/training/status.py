@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 RUNNING, CONVERGED, STALLED = 0, 1, 2
 _SENTENCES = {
@@ -13,7 +14,7 @@ _SENTENCES = {
 }
 
 
-def status(state: Any) -> jax.Array:
+def status(state: Any) -> Array:
     """The status code (int32) found anywhere in an optimiser state: 0 running, 1 converged, 2 stalled.
 
     States without such a field, e.g. Adam's, report 0.
@@ -26,7 +27,7 @@ def status(state: Any) -> jax.Array:
     return code
 
 
-def describe_status(code: int | jax.Array) -> str:
+def describe_status(code: int | Array) -> str:
     """The meaning of a status code in one sentence."""
     try:
         return _SENTENCES[int(code)]
