@@ -69,7 +69,7 @@ def write_json(path: Path, data: Any) -> None:
 
 
 def finite(data: Any) -> Any:
-    """The same data with numbers that JSON has."""
+    """Data in which null stands for the numbers that JSON does not have, like NaN."""
     if isinstance(data, dict):
         return {key: finite(value) for key, value in data.items()}
     if isinstance(data, (list, tuple)):
