@@ -5,21 +5,18 @@
 Each figure is the largest violation of a condition by untrained networks of unit size, on every boundary.
 """
 
-import json
 import time
-from pathlib import Path
+
+from common import EXAMPLES, RESULTS, write_result
 
 from hardpde.evaluation.certificate import certify, random_models, violation
 from hardpde.methods import METHODS
 from hardpde.problem.problem import Problem
 from hardpde.problems import PROBLEMS
 from hardpde.runs.folder import load_problem
-from hardpde.support.provenance import provenance
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
-def largest(problem: Problem, method: str, **options) -> float | None:
+def largest(problem: Problem, method: str, **options: str) -> float | None:
     """The largest violation; None where the method refuses the problem."""
     try:
         formulation = METHODS[method](problem, points=256, **options)
@@ -35,7 +32,7 @@ def problems() -> list[tuple[str, Problem, dict]]:
     found += [(f"{name}, extra=false", PROBLEMS[name](extra=False), {}) for name in ("poisson", "schroedinger")]
     found.append(("heat-ball, gradients=derivatives", PROBLEMS["heat-ball"](), {"gradients": "derivatives"}))
     found += [(f"examples/{path.name}", load_problem(str(path))[0], {})
-              for path in sorted((ROOT / "examples").glob("*.py"))]
+              for path in sorted(EXAMPLES.glob("*.py"))]
     return found
 
 
@@ -45,8 +42,7 @@ def main() -> None:
         rows.append({"problem": name, "exact": largest(problem, "exact", **options),
                      "hc": None if options else largest(problem, "hc")})
         print(rows[-1], flush=True)
-    result = {"seed": 0, "checks": rows, "seconds": time.perf_counter() - began, **provenance()}
-    (ROOT / "results" / "checks.json").write_text(json.dumps(result, indent=1) + "\n")
+    write_result(RESULTS / "checks.json", {"seed": 0, "checks": rows, "seconds": time.perf_counter() - began})
 
 
 if __name__ == "__main__":

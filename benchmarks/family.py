@@ -8,20 +8,18 @@ mesh. Finite elements of several qualities are timed too: the family is held aga
 least as accurate as the network.
 """
 
-import argparse
 import json
 import time
 from pathlib import Path
 
 import numpy as np
+from common import options, write_result
 
-from hardpde.problem.reference import Reference
-from hardpde.problems.battery_pack import RANGES
+from hardpde.problems.battery_pack import RANGES, battery_pack
 from hardpde.problems.fem.battery_pack import BOX, DISCS, LEVELS, TIMES
 from hardpde.problems.fem.heat import heat_robin
 from hardpde.runs.folder import read_run
 from hardpde.solving.solution import Solution
-from hardpde.support.provenance import provenance
 
 QUALITIES = [  # from quick to accurate
     {"maxh": 2.0, "near": 0.8, "order": 2, "stages": 2, "steps": 1, "halvings": 2},
@@ -55,18 +53,16 @@ def probes(solution: Solution, x: np.ndarray, members: list[dict[str, float]], p
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options(__doc__)
     parser.add_argument("run", type=Path, help="the folder of a finished run of battery-pack-family")
     parser.add_argument("--members", type=int, default=20)
     parser.add_argument("--nodes", type=int, default=3000, help="about so many of the reference mesh")
     parser.add_argument("--timed", type=int, default=3, help="members at which qualities of elements are compared")
-    parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     about, problem = read_run(arguments.run)
     solution = Solution.load(arguments.run / "model.eqx", problem)
     metrics = json.loads((arguments.run / "metrics.json").read_text())
-    path = Path(__file__).resolve().parent.parent / "hardpde" / "problems" / "data" / "battery_pack.npz"
-    x = Reference.load(str(path)).x
+    x = battery_pack().make_reference().x
     x = x[:: max(1, len(x) // arguments.nodes)]
     rng = np.random.default_rng(0)
     members = [{name: float(rng.uniform(*span)) for name, span in RANGES.items()} for _ in range(arguments.members)]
@@ -104,14 +100,13 @@ def main() -> None:
               "nodes": len(x), "times": len(TIMES), "training_seconds": metrics["seconds"], "qualities": qualities,
               "rival": rival, "solves_after_which_it_pays": pays, "training": {
                   "settings": about["settings"], "provenance": about["provenance"],
-                  "boundary_violation": metrics["boundary_violation"]}, **provenance()}
+                  "boundary_violation": metrics["boundary_violation"]}}
     print(f"mean MAE {mae:.1e}; all nodes and times take {1e3 * answer:.0f} ms, 100 places {1e3 * probe:.1f} ms; "
           f"trained in {metrics['seconds']:.0f} s")
     for what, solves in pays.items():
         print(f"where {what} are asked for, " + (f"it pays after {solves:.0f} solves of {rival['seconds']:.2f} s"
                                                  if solves and rival else "finite elements are quicker"))
-    if arguments.out:
-        arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(arguments.out, result)
 
 
 if __name__ == "__main__":

@@ -7,18 +7,15 @@ processor, all its cores added, for one solution from the mesh to the values at 
 --repeats; "elapsed" is what a clock showed, which other work on the machine makes longer.
 """
 
-import argparse
-import json
 import time
-from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
+from common import options, write_result
 
 from hardpde.problems import PROBLEMS
+from hardpde.problems.fem.base import versions
 from hardpde.problems.fem.battery_pack import BOX, DISCS, LEVELS, ROBIN, TIMES
 from hardpde.problems.fem.heat import heat_robin
-from hardpde.support.provenance import provenance
 
 COARSE = [
     {"maxh": 2.0, "near": 0.8, "order": 1, "steps": 1, "halvings": 0, "stages": 1},
@@ -30,8 +27,7 @@ COARSE = [
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path)
+    parser = options(__doc__)
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     reference = PROBLEMS["battery-pack"]().make_reference()
@@ -45,11 +41,8 @@ def main() -> None:
         mae = float(np.abs(found - reference.values["T"]).mean())
         rows.append({"settings": settings, "mae": mae, "seconds": min(spent)[0], "elapsed": min(spent)[1]})
         print(f"MAE {mae:.1e} in {min(spent)[0]:.2f} s ({min(spent)[1]:.2f} s elapsed)   {settings}", flush=True)
-    if arguments.out:
-        about = provenance()
-        about["versions"] = {**about["versions"], "ngsolve": version("ngsolve")}
-        data = {"problem": "battery-pack", "nodes": len(reference.x), "repeats": arguments.repeats, "rows": rows}
-        arguments.out.write_text(json.dumps({**data, **about}, indent=1) + "\n")
+    write_result(arguments.out, {"problem": "battery-pack", "nodes": len(reference.x), "repeats": arguments.repeats,
+                                 "rows": rows}, versions())
 
 
 if __name__ == "__main__":

@@ -6,23 +6,20 @@ They are examples with known solutions: in 2-D and 3-D, linear and nonlinear, on
 the largest relative L2 error of a field; seconds are of everything, from the statement to the trained network.
 """
 
-import argparse
-import json
 import time
-from pathlib import Path
+
+from common import EXAMPLES, options, write_result
 
 import hardpde as hp
 from hardpde.runs.folder import load_problem
-from hardpde.support.provenance import provenance
 
-FOLDER = Path(__file__).resolve().parent.parent / "examples"
 CHOSEN = ("robin_hole", "plate_with_hole", "kovasznay", "burgers", "reaction_3d")
 
 
 def measure(name: str, preset: str, seed: int) -> dict:
     """One example, solved as the preset says."""
     start = time.perf_counter()
-    problem, _ = load_problem(str(FOLDER / f"{name}.py"))
+    problem, _ = load_problem(str(EXAMPLES / f"{name}.py"))
     solution = hp.solve(problem, preset=preset, seed=seed)
     seconds = time.perf_counter() - start
     gradients = dict(problem.schema.gradients)
@@ -35,19 +32,16 @@ def measure(name: str, preset: str, seed: int) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options(__doc__)
     parser.add_argument("--preset", default="best")
     parser.add_argument("--examples", default=",".join(CHOSEN), help="names with commas between them")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     rows = []
     for name in arguments.examples.split(","):
         rows.append(measure(name, arguments.preset, arguments.seed))
         print(f"{name:16} relative L2 {rows[-1]['relative_l2']:.1e} in {rows[-1]['seconds']:.0f} s", flush=True)
-        if arguments.out:
-            result = {"preset": arguments.preset, "seed": arguments.seed, "problems": rows, **provenance()}
-            arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+        write_result(arguments.out, {"preset": arguments.preset, "seed": arguments.seed, "problems": rows})
 
 
 if __name__ == "__main__":

@@ -9,8 +9,6 @@ then the time, operations and memory of a step. A series ends early when a size 
 Beside the JSON file a picture of both series is drawn.
 """
 
-import argparse
-import importlib.util
 import json
 import resource
 import time
@@ -19,26 +17,19 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
+from common import example, options, write_result
+
 from hardpde.solving.settings import make_settings
 from hardpde.studies.bench import time_step
-from hardpde.support.provenance import provenance
+from hardpde.support.provenance import device
 
-ROOT = Path(__file__).resolve().parent.parent
 CHUNK, HOLES, POINTS = 2048, 10, 8192
-
-
-def example():
-    """The function that makes a plate with many holes."""
-    spec = importlib.util.spec_from_file_location("thousand_holes", ROOT / "examples" / "thousand_holes.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.problem
 
 
 def measure(holes: int, points: int) -> dict:
     """One size, in a process of its own: nothing is compiled, and no memory taken, before."""
     start = time.perf_counter()
-    problem = example()(holes)
+    problem = example("thousand_holes").problem(holes)
     stated = time.perf_counter() - start
     settings = make_settings(problem, "exact", "quick", 0, {"points": points, "chunk": CHUNK}, devices=None)
     _, found = time_step(problem, settings, repeats=3)
@@ -85,7 +76,7 @@ def draw(result: dict, path: Path) -> None:
     axes[1, 0].set_ylabel("MB")
     axes[0, 0].legend()
     axes[1, 0].legend()
-    figure.suptitle(result["device"])
+    figure.suptitle(device())
     figure.savefig(path, dpi=130)
 
 
@@ -94,16 +85,15 @@ def numbers(text: str) -> list[int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options(__doc__)
     parser.add_argument("--points", type=numbers, default=[2**10, 2**13, 2**16, 2**18, 2**20])
     parser.add_argument("--holes", type=numbers, default=[1, 10, 100, 1000])
     parser.add_argument("--budget", type=float, default=300.0)
-    parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     result = {"holes": series([(holes, POINTS) for holes in arguments.holes], arguments.budget),
-              "points": series([(HOLES, points) for points in arguments.points], arguments.budget), **provenance()}
+              "points": series([(HOLES, points) for points in arguments.points], arguments.budget)}
+    write_result(arguments.out, result)
     if arguments.out:
-        arguments.out.write_text(json.dumps(result, indent=1) + "\n")
         draw(result, arguments.out.with_suffix(".png"))
 
 

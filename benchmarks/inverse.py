@@ -7,30 +7,13 @@ off they are, and how often the intervals hold the true value. A field: `example
 several seeds at once; their spread tells how much of the field the data determine.
 """
 
-import argparse
-import json
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from types import ModuleType
-
 import jax
 import numpy as np
+from common import example, options, write_result
 
 import hardpde as hp
 from hardpde.solving.settings import make_settings
 from hardpde.solving.solve import run_seeds
-from hardpde.support.provenance import provenance
-
-FOLDER = Path(__file__).resolve().parent.parent / "examples"
-
-
-def example(name: str) -> ModuleType:
-    """An example, as a module."""
-    spec = spec_from_file_location(name, FOLDER / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def numbers(noises: int) -> dict:
@@ -65,10 +48,9 @@ def field(seeds: int) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options(__doc__)
     parser.add_argument("--noises", type=int, default=40)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     found = {"find_cooling": numbers(arguments.noises)}
     for name, row in found["find_cooling"]["summary"].items():
@@ -77,8 +59,7 @@ def main() -> None:
     found["find_conductivity"] = field(arguments.seeds)
     print(f"conductivity: relative L2 error {np.round(found['find_conductivity']['relative_l2']['a'], 4).tolist()}, "
           f"spread {found['find_conductivity']['spread']:.2g}")
-    if arguments.out:
-        arguments.out.write_text(json.dumps({**found, **provenance()}, indent=1) + "\n")
+    write_result(arguments.out, found)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from common import options, write_result
 
 FOLDER = Path(__file__).resolve().parent / "others"
 sys.path.insert(0, str(FOLDER))
@@ -208,7 +209,7 @@ def missing(library: str) -> bool:
 
 
 def measure_apart(library: str, problem: str, budget: float) -> dict[str, Any]:
-    """The same in a process of its own: libraries set precision, threads and warnings for all."""
+    """What `measure` finds, in a process of its own: libraries set precision, threads and warnings for all."""
     if missing(library):
         return {"problem": problem, "library": library, "failure": "not installed: pip install 'hardpde[bench]'"}
     command = [sys.executable, __file__, "--problems", problem, "--libraries", library, "--budget", str(budget),
@@ -220,11 +221,13 @@ def measure_apart(library: str, problem: str, budget: float) -> dict[str, Any]:
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def table(rows: list[dict[str, Any]]) -> list[str]:
+def table(rows: list[dict[str, Any]]) -> str:
     """The rows as a table in Markdown."""
+    from hardpde.support.tables import markdown_table  # other libraries are measured without hardpde
+
     head = ("problem", "library", "step (ms)", "first steps (s)", "to 1e-2 (s)", "to 1e-3 (s)", "trained (s)",
             "relative L2", "MAE", "violation, mean / max", "weights", "dtype", "lines")
-    return [f"| {' | '.join(head)} |", "|---" * len(head) + "|", *[f"| {' | '.join(_cells(row))} |" for row in rows]]
+    return markdown_table(head, map(_cells, rows))
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
@@ -252,11 +255,10 @@ def names(text: str, known: list[str]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options(__doc__)
     parser.add_argument("--problems", type=lambda text: names(text, list(PROBLEMS)), default=list(PROBLEMS))
     parser.add_argument("--libraries", type=lambda text: names(text, list(PACKAGES)), default=list(PACKAGES))
     parser.add_argument("--budget", type=float, default=120.0, help="seconds of training for each")
-    parser.add_argument("--out", type=Path)
     parser.add_argument("--here", action="store_true", help="one problem and library in this process, as JSON")
     arguments = parser.parse_args()
     if arguments.here:
@@ -269,12 +271,8 @@ def main() -> None:
             rows.append({**measure_apart(library, problem, arguments.budget), "load_before": load})
             print(f"{problem}, {library}: {rows[-1].get('failure') or format(rows[-1]['relative_l2'], '.1e')}",
                   file=sys.stderr, flush=True)
-    if arguments.out:
-        from hardpde.support.provenance import provenance
-
-        found = {"rows": rows, "budget": arguments.budget, **provenance()}
-        arguments.out.write_text(json.dumps(found, indent=1) + "\n")
-    print("\n".join(table(rows)))
+    write_result(arguments.out, {"rows": rows, "budget": arguments.budget})
+    print(table(rows))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from common import RESULTS, ROOT
 from others import table as others_table
 
 from hardpde.evaluation.statistics import UNDEFINED, statistic_text, summarise
@@ -19,9 +20,7 @@ from hardpde.studies.reproduction.comparisons import NAMES, SEEDS, STEPS, TABLES
 from hardpde.studies.reproduction.published import PUBLISHED
 from hardpde.studies.reproduction.reproduce import EXPERIMENTS
 from hardpde.support.provenance import plain_command
-
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "results"
+from hardpde.support.tables import markdown_table
 
 PAPER = {  # Liu et al. 2022, tables 1 to 3, method HC
     "battery-pack": "2.21e-02",
@@ -37,7 +36,12 @@ HEADLINES = {  # problem: what it is, and whose figure of the paper stands besid
 }
 
 
-def headline() -> list[str]:
+def block(head: list[str], rows: list[list[str]]) -> str:
+    """A table with lines of its own between two markers."""
+    return f"\n{markdown_table(head, rows)}\n"
+
+
+def headline() -> str:
     """The built-in problems at a glance: the errors of both presets, and what random networks violate."""
     found = {name: [json.loads((RESULTS / file).read_text()) for file in _headline_files(name)] for name in HEADLINES}
     quick, best = (run["device"] for run in found["battery-pack"])
@@ -46,9 +50,9 @@ def headline() -> list[str]:
     for name, (what, printed) in HEADLINES.items():
         cells = [f"[{_error(run)}](results/{file}) in {run['seconds']:.0f} s"
                  for run, file in zip(found[name], _headline_files(name))]
-        rows.append(f"| `{name}`: {what} | {PAPER[printed]} | {' | '.join(cells)} | {violations[name]:.1e} |")
-    return [f"| mean absolute error, seconds of training | the paper | `quick`, {quick} | `best`, {best} "
-            "| violation, untrained |", "|---|---|---|---|---|", *rows]
+        rows.append([f"`{name}`: {what}", PAPER[printed], *cells, f"{violations[name]:.1e}"])
+    return block(["mean absolute error, seconds of training", "the paper", f"`quick`, {quick}", f"`best`, {best}",
+                  "violation, untrained"], rows)
 
 
 def _headline_files(name: str) -> tuple[str, str]:
@@ -60,17 +64,16 @@ def demo() -> str:
     return f"{json.loads((RESULTS / 'battery-pack-exact-quick-cpu.json').read_text())['seconds']:.0f} s"
 
 
-def runs() -> list[str]:
+def runs() -> str:
     rows = []
     found = [(path, json.loads(path.read_text())) for path in sorted(RESULTS.glob("*-*-*.json"))]
     for name in ("battery-pack", "airfoil", "airfoil-printed", "heat-ball", "poisson", "schroedinger"):
         for path, run in found:
             if run.get("problem") == name and "errors" in run:
-                cells = f"`{run['command']}`", _error(run), f"{run['seconds']:.0f} s", run["device"], _link(path)
-                rows.append(f"| {' | '.join(cells)} |")
+                rows.append([f"`{run['command']}`", _error(run), f"{run['seconds']:.0f} s", run["device"], _link(path)])
         if name in PAPER:
-            rows.append(f"| {name}: the paper's own figure | {PAPER[name]} | | | |")
-    return ["| | error (MAE) | training | machine | file |", "|---|---|---|---|---|", *rows]
+            rows.append([f"{name}: the paper's own figure", PAPER[name], "", "", ""])
+    return block(["", "error (MAE)", "training", "machine", "file"], rows)
 
 
 def _error(run: dict) -> str:
@@ -98,14 +101,14 @@ def undetermined() -> str:
     return f"{max(pair['u1'] for pair in found.values()):.2f}"
 
 
-def checks() -> list[str]:
+def checks() -> str:
     data = json.loads((RESULTS / "checks.json").read_text())
-    rows = [f"| {row['problem']} | {row['exact']:.1e} | {'–' if row['hc'] is None else format(row['hc'], '.1e')} |"
-            for row in data["checks"]]
-    return ["| | `exact` | `hc` |", "|---|---|---|", *rows]
+    return block(["", "`exact`", "`hc`"], [
+        [row["problem"], f"{row['exact']:.1e}", "–" if row["hc"] is None else f"{row['hc']:.1e}"]
+        for row in data["checks"]])
 
 
-def comparisons() -> list[str]:
+def comparisons() -> str:
     """One row for each method of each comparison: the error of the first component, over the seeds."""
     rows = []
     for path in sorted(RESULTS.glob("compare-*.json")):
@@ -114,14 +117,13 @@ def comparisons() -> list[str]:
         for method, found in data["summary"].items():
             component = next(iter(found["errors"]))
             error = statistic_text(found["errors"][component]["mae"])
-            cells = data["problem"], f"`{method}`", error, statistic_text(found["boundary_violation"])
-            rows.append(f"| {' | '.join(cells)} | {found['parameters']:,} | {found['seconds']:.0f} s | {where[method]} "
-                        f"| {_link(path)} |")
-    return ["| problem | method | error (MAE) | largest violation | weights | training, all seeds | machine | file |",
-            "|---|---|---|---|---|---|---|---|", *rows]
+            rows.append([data["problem"], f"`{method}`", error, statistic_text(found["boundary_violation"]),
+                         f"{found['parameters']:,}", f"{found['seconds']:.0f} s", where[method], _link(path)])
+    return block(["problem", "method", "error (MAE)", "largest violation", "weights", "training, all seeds", "machine",
+                  "file"], rows)
 
 
-def steps() -> list[str]:
+def steps() -> str:
     """One measurement of each method on each machine: `hardpde bench` goes before benchmarks/step.py, and step-X.json
     before step-X-first.json."""
     rows, seen = [], set()
@@ -132,28 +134,28 @@ def steps() -> list[str]:
             if (step["method"], data["device"]) in seen:
                 continue
             seen.add((step["method"], data["device"]))
-            rows.append(f"| `{step['method']}`, {step['parameters']:,} weights, {step['dtype']} | "
-                        f"{step['step_ms']:.3g} ms | {data['device']} | {_link(path)} |")
-    return ["| | step | machine | file |", "|---|---|---|---|", *rows]
+            rows.append([f"`{step['method']}`, {step['parameters']:,} weights, {step['dtype']}",
+                         f"{step['step_ms']:.3g} ms", data["device"], _link(path)])
+    return block(["", "step", "machine", "file"], rows)
 
 
-def generality() -> list[str]:
+def generality() -> str:
     """Examples solved with the defaults."""
     rows = []
     for path in sorted(RESULTS.glob("generality-*.json")):
         data = json.loads(path.read_text())
         for row in data["problems"]:
-            rows.append(f"| examples/{row['example']}.py | {row['relative_l2']:.1e} | {row['seconds']:.0f} s | "
-                        f"{data['device']} | {_link(path)} |")
-    return ["| | relative L2 error | all in all | machine | file |", "|---|---|---|---|---|", *rows]
+            rows.append([f"examples/{row['example']}.py", f"{row['relative_l2']:.1e}", f"{row['seconds']:.0f} s",
+                         data["device"], _link(path)])
+    return block(["", "relative L2 error", "all in all", "machine", "file"], rows)
 
 
-def others() -> list[str]:
+def others() -> str:
     """hardpde beside other libraries."""
-    return others_table(json.loads((RESULTS / "others-cpu.json").read_text())["rows"])
+    return f"\n{others_table(json.loads((RESULTS / 'others-cpu.json').read_text())['rows'])}\n"
 
 
-def fem() -> list[str]:
+def fem() -> str:
     """The battery pack by finite elements, and by hardpde, from coarse to fine."""
     rows = []
     data = json.loads((RESULTS / "fem-battery-pack-cpu.json").read_text())
@@ -163,12 +165,12 @@ def fem() -> list[str]:
     for name in ("battery-pack-exact-quick-cpu.json", "battery-pack-exact-best-h200.json"):
         run = json.loads((RESULTS / name).read_text())
         rows.append((run["mae"], f"`{run['command']}`", f"{run['seconds']:.0f} s", run["device"], name))
-    table = [f"| {what} | {mae:.1e} | {seconds} | {where} | {_link(RESULTS / name)} |"
-             for mae, what, seconds, where, name in sorted(rows, reverse=True)]
-    return ["| | error (MAE) | seconds | machine | file |", "|---|---|---|---|---|", *table]
+    return block(["", "error (MAE)", "seconds", "machine", "file"], [
+        [what, f"{mae:.1e}", seconds, where, _link(RESULTS / name)]
+        for mae, what, seconds, where, name in sorted(rows, reverse=True)])
 
 
-def families() -> list[str]:
+def families() -> str:
     """Trained families against finite elements (benchmarks/family.py)."""
     rows = []
     for path in sorted(RESULTS.glob("family-*.json")):
@@ -178,25 +180,24 @@ def families() -> list[str]:
         rival = data["rival"]
         elements = f"{rival['mae']:.1e} in {rival['seconds']:.2g} s" if rival else "none as accurate"
         where = data["training"]["provenance"]["device"]
-        rows.append(f"| {data['training']['settings']['preset']}, {data['training_seconds']:.0f} s on {where} | "
-                    f"{data['mae']:.1e} ({data['worst_mae']:.1e}) | {1e3 * data['probe_seconds']:.2g} ms | "
-                    f"{1e3 * data['answer_seconds']:.3g} ms | {elements} | {after[0]} / {after[1]} | "
-                    f"{_link(path)} |")
-    return ["| preset, training | MAE, mean (worst) | answer at 100 places | at all nodes | finite elements | "
-            "pays after: 100 places / all nodes | file |", "|---|---|---|---|---|---|---|", *rows]
+        rows.append([f"{data['training']['settings']['preset']}, {data['training_seconds']:.0f} s on {where}",
+                     f"{data['mae']:.1e} ({data['worst_mae']:.1e})", f"{1e3 * data['probe_seconds']:.2g} ms",
+                     f"{1e3 * data['answer_seconds']:.3g} ms", elements, " / ".join(after), _link(path)])
+    return block(["preset, training", "MAE, mean (worst)", "answer at 100 places", "at all nodes", "finite elements",
+                  "pays after: 100 places / all nodes", "file"], rows)
 
 
-def inverse() -> list[str]:
+def inverse() -> str:
     """What is found from noisy measurements (benchmarks/inverse.py)."""
     data = json.loads((RESULTS / "inverse-cpu.json").read_text())
-    rows = [f"| {name} = {data['find_cooling']['true'][name]:g} | {100 * row['mean_off']:.2g} % | "
-            f"{100 * row['worst_off']:.2g} % | {100 * row['inside']:.0f} % |"
+    rows = [[f"{name} = {data['find_cooling']['true'][name]:g}", f"{100 * row['mean_off']:.2g} %",
+             f"{100 * row['worst_off']:.2g} %", f"{100 * row['inside']:.0f} %"]
             for name, row in data["find_cooling"]["summary"].items()]
     errors = data["find_conductivity"]["relative_l2"]["a"]
     mean, worst = 100 * sum(errors) / len(errors), 100 * max(errors)
-    rows.append(f"| conductivity (relative L2) | {mean:.2g} % | {worst:.2g} % | |")
-    return ["| | off by, mean | at worst | 95 % interval holds it |", "|---|---|---|---|", *rows, "",
-            "[inverse-cpu.json](../results/inverse-cpu.json)"]
+    rows.append(["conductivity (relative L2)", f"{mean:.2g} %", f"{worst:.2g} %", ""])
+    return block(["", "off by, mean", "at worst", "95 % interval holds it"], rows) + (
+        "\n[inverse-cpu.json](../results/inverse-cpu.json)\n")
 
 
 # What docs/reproduction.md says of the rows of tables 5, 7 and 9, the means of five runs.
@@ -228,7 +229,7 @@ WHY = {  # of a row in all tables, or in one of them
 }
 
 
-def reproduction() -> list[str]:
+def reproduction() -> str:
     """Paper and ours, a line for each row of the tables of five runs, and for table 4 at its ends."""
     rows = []
     for name, what, metric in (("table5", "battery pack, MAE of T", "mae average"), ("table7", "airfoil, MAE", ""),
@@ -253,10 +254,10 @@ def reproduction() -> list[str]:
         paper = PUBLISHED["table4"][f"β_s={s}"][index]
         rows.append([f"table4: battery pack, MAE of T, β_s = {s}, β_t = {t}", paper, ours,
                      "one run from another random start; 3000 steps of L-BFGS"])
-    return ["| | paper | ours | why they differ |", "|---|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)]
+    return block(["", "paper", "ours", "why they differ"], rows)
 
 
-def costs() -> list[str]:
+def costs() -> str:
     """What each experiment took, and where its pages are."""
     rows = []
     for name in EXPERIMENTS:
@@ -265,11 +266,11 @@ def costs() -> list[str]:
             trainings = [*found.get("rows", {}).values(), *found.get("methods", {}).values(),
                          *(made for case in found.get("cases", []) for made in case["made"])]
             trained = [training["seconds"] for training in trainings if training.get("seconds")]
-            rows.append(f"| [{found['title']}](../results/reproduction/{name}.md) | {found['seconds']:.0f} s | "
-                        f"{f'{sum(trained):.0f} s' if trained else ''} | {found['provenance']['device']} |")
+            rows.append([f"[{found['title']}](../results/reproduction/{name}.md)", f"{found['seconds']:.0f} s",
+                         f"{sum(trained):.0f} s" if trained else "", found["provenance"]["device"]])
         else:
-            rows.append(f"| {name} | not run yet | | |")
-    return ["| | seconds | its trainings, added up | machine |", "|---|---|---|---|", *rows]
+            rows.append([name, "not run yet", "", ""])
+    return block(["", "seconds", "its trainings, added up", "machine"], rows)
 
 
 def _trained(study: Study, row: str) -> dict | None:
@@ -298,7 +299,7 @@ def collect(source: Path, target: Path) -> None:
     target.write_text(json.dumps({**run, "command": plain_command(run["command"])}, indent=1) + "\n")
 
 
-PAGES: dict[str, dict[str, Callable[[], list[str] | str]]] = {  # what is written between which markers
+PAGES: dict[str, dict[str, Callable[[], str]]] = {  # what is written between which markers
     "README.md": {"demo": demo, "headline": headline},
     "docs/results.md": {"results": runs, "constant": constant, "undetermined": undetermined, "generality": generality,
                         "checks": checks, "steps": steps, "comparisons": comparisons},
@@ -313,9 +314,8 @@ def written(page: str) -> str:
     """The text of a page with what the result files say between its markers."""
     text = (ROOT / page).read_text()
     for name, make in PAGES[page].items():
-        found = make()
-        block = found if isinstance(found, str) else "\n".join(["", *found, ""])
-        text = re.sub(f"(<!-- {name} -->).*?(<!-- /{name} -->)", lambda at, block=block: at[1] + block + at[2], text,
+        made = make()
+        text = re.sub(f"(<!-- {name} -->).*?(<!-- /{name} -->)", lambda at, made=made: at[1] + made + at[2], text,
                       flags=re.S)
     return text
 

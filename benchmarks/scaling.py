@@ -23,6 +23,7 @@ from typing import Any
 
 import jax
 import optax
+from common import RESULTS, options, write_result
 
 from hardpde.formulation.sharded import spread
 from hardpde.methods import exact
@@ -38,7 +39,6 @@ COLLECTIVES = re.compile(r"= (.*?) (all-reduce|all-gather|collective-permute|all
 ARRAY = re.compile(r"\b(f64|f32|s64|s32|pred)\[([\d,]*)\]")
 BYTES = {"f64": 8, "f32": 4, "s64": 8, "s32": 4, "pred": 1}
 NODE = 8  # GPUs with fast links between them
-RESULTS = Path(__file__).resolve().parent.parent / "results"
 CURVES = ("adam", "ssbroyden, matrix by rows", "ssbroyden, matrix on every GPU")
 
 
@@ -104,7 +104,7 @@ def _on_first(tree: Any) -> int:
 
 
 def in_own_process(devices: int, arguments: argparse.Namespace) -> dict[str, Any]:
-    """The same in a process that has so many devices, real or simulated."""
+    """What `measure` finds in a process that has so many devices, real or simulated."""
     words = [sys.executable, __file__, "--worker", str(devices), *[
         f"--{name}={getattr(arguments, name)}" for name in ("points", "width", "depth", "repeats")]]
     done = subprocess.run(words, env={**os.environ, "JAX_NUM_CPU_DEVICES": str(devices)}, stdout=subprocess.PIPE,
@@ -207,7 +207,7 @@ def say(result: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = options(__doc__)
     parser.add_argument("--devices", default="1,2,4", help="numbers with commas between them (default 1,2,4)")
     parser.add_argument("--points", type=int, default=512, help="on every device (default 512)")
     parser.add_argument("--width", type=int, default=24)
@@ -222,7 +222,6 @@ def main() -> None:
     parser.add_argument("--node-us", type=float, default=10.0, help="a message inside a node (default 10)")
     parser.add_argument("--network-us", type=float, default=20.0, help="for every doubling of nodes (default 20)")
     parser.add_argument("--memory-gb-s", type=float, default=4800.0, help="of a GPU's memory, H200 (default 4800)")
-    parser.add_argument("--out", type=Path)
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
@@ -236,11 +235,10 @@ def main() -> None:
                                                       "memory_gb_s")}
     result = {"measured": measured,
               "estimated": {**one, "links": links, "gpus": {str(n): estimate(n, one, rows[-1], arguments)
-                                                             for n in (8, 64)}},
-              **provenance()}
+                                                             for n in (8, 64)}}}
     say(result)
+    write_result(arguments.out, result)
     if arguments.out:
-        arguments.out.write_text(json.dumps(result, indent=1) + "\n")
         draw(result, arguments.out.with_suffix(".png"))
 
 

@@ -8,18 +8,18 @@ the preset `paper` as training takes it, with its share of drawing points and al
 measures one method, and sets it against the floor of the machine.
 """
 
-import argparse
 import json
-from pathlib import Path
+
+from common import options, write_result
 
 from hardpde.methods import METHODS
+from hardpde.problem.problem import Problem
 from hardpde.problems import PROBLEMS
 from hardpde.solving.settings import make_settings
 from hardpde.studies.bench import iteration_times, time_step
-from hardpde.support.provenance import provenance
 
 
-def measure(problem, method: str, repeats: int, seeds: list[int], devices: int | None) -> dict:
+def measure(problem: Problem, method: str, repeats: int, seeds: list[int], devices: int | None) -> dict:
     settings = make_settings(problem, method, "paper", 0, devices=devices)
     if method == "exact":
         settings["method"] |= {"width": 48, "dtype": "float64"}
@@ -30,13 +30,12 @@ def measure(problem, method: str, repeats: int, seeds: list[int], devices: int |
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options(__doc__)
     parser.add_argument("--problem", default="battery-pack", choices=sorted(PROBLEMS))
     parser.add_argument("--methods", default="hc,exact", help="names with commas between them, or all")
     parser.add_argument("--seeds", default="1", help="numbers of seeds trained at once, with commas between them")
     parser.add_argument("--devices", type=int, help="how many share the points (default: as in a solve)")
     parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     problem = PROBLEMS[arguments.problem]()
     rows = []
@@ -47,9 +46,7 @@ def main() -> None:
             print(json.dumps(rows[-1]), flush=True)
         except ValueError as error:
             print(f"{method} does not apply: {error}", flush=True)
-    result = {"steps": rows, **provenance()}
-    if arguments.out:
-        arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(arguments.out, {"steps": rows})
 
 
 if __name__ == "__main__":

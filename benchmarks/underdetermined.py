@@ -9,17 +9,14 @@ friction (tangential traction -beta u_t) and no slip each complete it. Writes re
 import argparse
 import json
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
+from common import RESULTS, write_result
 
-from hardpde.problem.reference import Reference
+from hardpde.problems.airfoil import airfoil_solution
 from hardpde.problems.fem import airfoil
 from hardpde.problems.fem.base import versions
-from hardpde.support.provenance import provenance
 
-ROOT = Path(__file__).resolve().parent.parent
-SHIPPED = ROOT / "hardpde" / "problems" / "data" / "airfoil.npz"
 FRICTION = 0.1
 
 
@@ -33,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--level", type=int, default=2, help="of refinement of the finite elements (default 2)")
     level = parser.parse_args().level
-    shipped = Reference.load(SHIPPED)
+    shipped = airfoil_solution()
     found, drag = {}, {}
     for wall in airfoil.WALLS:
         flow = airfoil.airfoil_flow(level, wall, FRICTION)
@@ -52,10 +49,8 @@ def main() -> None:
         "mae_of_constant_flow_to_slip": apart(constant, found["slip"]),
         "mae_of_slip_to_shipped_reference": apart(found["slip"], shipped.values),
         "drag": drag,
-        **provenance(),
     }
-    result["versions"] = {**result["versions"], **versions()}
-    (ROOT / "results" / "airfoil-underdetermined.json").write_text(json.dumps(result, indent=1) + "\n")
+    write_result(RESULTS / "airfoil-underdetermined.json", result, versions())
     print(json.dumps({key: result[key] for key in ("mae", "mae_of_constant_flow_to_slip", "drag")}, indent=1))
 
 
