@@ -1,6 +1,6 @@
 """Stationary plane Navier–Stokes flow by curved Taylor–Hood elements (NGSolve).
 
-    (u.grad) u = div sigma + f,   div u = 0,   sigma = 2 nu eps(u) - p I,   eps(u) = (grad u + grad u^T) / 2.
+    (u.grad) u = div sigma,   div u = 0,   sigma = 2 nu eps(u) - p I,   eps(u) = (grad u + grad u^T) / 2.
 
 Velocities are fixed strongly, tractions act naturally, and a wall that lets the flow slip (n.u = 0, tangential
 traction -beta u_t) is imposed by Nitsche's method, consistently: no penalty has to be large.
@@ -20,16 +20,18 @@ from hardpde.problems.fem.base import mesh_points, ngsolve
 
 Vector = tuple[Any, Any]
 
+PENALTY = 10.0  # of Nitsche's method
+TOLERANCE, MOST_STEPS = 1e-10, 30  # of Newton's method
+
 
 @dataclass(frozen=True)
 class Flow:
-    """A solution: NGSolve's mesh and the functions velocity and pressure; `steps` of Newton it took."""
+    """A solution: NGSolve's mesh and the functions velocity and pressure."""
 
     mesh: Any
     velocity: Any
     pressure: Any
     nu: float
-    steps: int
 
     @property
     def vorticity(self) -> Any:
@@ -59,18 +61,14 @@ def solve_flow(
     fixed: Mapping[str, Vector],
     traction: Mapping[str, Vector] | None = None,
     slip: Mapping[str, float] | None = None,
-    source: Vector = (0.0, 0.0),
     order: int = 4,
-    penalty: float = 10.0,
-    tolerance: float = 1e-10,
-    most: int = 30,
 ) -> Flow:
     """Solve on a mesh with named boundaries (names joined by | share a condition).
 
     `fixed[name] = (u, v)` fixes the velocity, None leaves a component free; `traction[name]` is sigma n for free
     components; `slip[name] = beta` is a wall with friction beta. Data are numbers or NGSolve expressions.
     Velocities have degree `order`, the pressure one less. Newton's method starts from the Stokes flow and halves
-    steps that do not lower the residual; it ends when a step is below `tolerance`.
+    steps that do not lower the residual; it ends when a step is below TOLERANCE.
     """
     ng = ngsolve()
     if order < 2:
@@ -82,10 +80,10 @@ def solve_flow(
     space = velocities * ng.H1(mesh, order=order - 1)
     state = ng.GridFunction(space)
     _fix(ng, mesh, state.components[0], fixed)
-    forms = [_form(ng, space, nu, traction or {}, slip or {}, source, order, penalty, c) for c in (False, True)]
-    _newton(space, forms[0], state, 1, np.inf)
-    steps = _newton(space, forms[1], state, most, tolerance)
-    return Flow(mesh, state.components[0], state.components[1], nu, steps)
+    stokes, inertial = (_form(ng, space, nu, traction or {}, slip or {}, order, c) for c in (False, True))
+    _newton(space, stokes, state, 1, np.inf)
+    _newton(space, inertial, state, MOST_STEPS, TOLERANCE)
+    return Flow(mesh, state.components[0], state.components[1], nu)
 
 
 def _fix(ng: Any, mesh: Any, velocity: Any, fixed: Mapping[str, Vector]) -> None:
@@ -101,13 +99,12 @@ def _stress(ng: Any, nu: float, gradient: Any, pressure: Any) -> Any:
     return nu * (gradient + gradient.trans) - pressure * ng.Id(2)
 
 
-def _form(ng: Any, space: Any, nu: float, traction: Mapping[str, Vector], slip: Mapping[str, float], source: Vector,
-          order: int, penalty: float, convection: bool) -> Any:
+def _form(ng: Any, space: Any, nu: float, traction: Mapping[str, Vector], slip: Mapping[str, float], order: int,
+          convection: bool) -> Any:
     """The weak form as a function of the state."""
     (u, p), (v, q) = space.TnT()
     form = ng.BilinearForm(space, condense=True)
     form += (ng.InnerProduct(_stress(ng, nu, ng.Grad(u), p), ng.Grad(v)) - q * ng.div(u)) * ng.dx
-    form += -ng.InnerProduct(ng.CF(source), v) * ng.dx(bonus_intorder=4)
     if convection:
         form += ng.InnerProduct(ng.Grad(u) * u, v) * ng.dx(bonus_intorder=order)
     for name, datum in traction.items():
@@ -118,14 +115,14 @@ def _form(ng: Any, space: Any, nu: float, traction: Mapping[str, Vector], slip: 
         push = [ng.InnerProduct(_stress(ng, nu, ng.Grad(w), r) * n, n) for w, r in ((u, p), (v, q))]
         through = [ng.InnerProduct(w, n) for w in (u, v)]
         form += (-push[0] * through[1] - push[1] * through[0]) * wall
-        form += penalty * nu * order**2 / h * through[0] * through[1] * wall
+        form += PENALTY * nu * order**2 / h * through[0] * through[1] * wall
         if beta:
             form += beta * (ng.InnerProduct(u, v) - through[0] * through[1]) * wall
     return form
 
 
-def _newton(space: Any, form: Any, state: Any, most: int, tolerance: float) -> int:
-    """Newton's method on the free degrees of freedom; the number of steps."""
+def _newton(space: Any, form: Any, state: Any, most: int, tolerance: float) -> None:
+    """Newton's method on the free degrees of freedom, until a step is below the tolerance."""
     residual, step, start = (state.vec.CreateVector() for _ in range(3))
     free = np.array(list(space.FreeDofs()), bool)
     velocities = space.components[0].ndof
@@ -134,7 +131,7 @@ def _newton(space: Any, form: Any, state: Any, most: int, tolerance: float) -> i
         return float(np.linalg.norm(residual.FV().NumPy()[free]))
 
     form.Apply(state.vec, residual)
-    for count in range(1, most + 1):
+    for _ in range(most):
         before, start.data = size(), state.vec
         form.AssembleLinearization(state.vec)
         # Static condensation: the inner unknowns are eliminated before the solve and recovered after it.
@@ -151,7 +148,7 @@ def _newton(space: Any, form: Any, state: Any, most: int, tolerance: float) -> i
             scale /= 2
         moved = scale * float(np.abs(step.FV().NumPy()[:velocities]).max())
         if moved <= tolerance:
-            return count
+            return
     raise ValueError(f"Newton's method has not converged in {most} steps; refine the mesh or raise nu")
 
 
