@@ -18,6 +18,7 @@ from hardpde.problems.airfoil import data_file, flow_domain
 from hardpde.problems.airfoil_printed import make_distance
 from hardpde.problems.extension import Surrogate, extend
 from hardpde.studies.reproduction.base import Outcome, Work
+from hardpde.studies.reproduction.figures.normals import extension_figure
 from hardpde.support.tables import markdown_table
 
 STEPS, QUICK_STEPS = 10_000, 600
@@ -31,8 +32,6 @@ Field = Callable[[Array], Array]
 
 def figure5(work: Work) -> Outcome:
     """The extension off the airfoil: its reference points, the normals it yields, and the learned distance."""
-    from hardpde.studies.reproduction.figures.normals import airfoil_extension
-
     domain = flow_domain()
     wall = domain.boundaries["airfoil"]
     steps = QUICK_STEPS if work.quick else STEPS
@@ -52,7 +51,7 @@ def figure5(work: Work) -> Outcome:
              "distance": {**distance_errors(distance, wall, domain.sample(jax.random.key(2), PLACES), places),
                           "training": distance.about, "as_shipped": work.quick,
                           "seconds": None if work.quick else seconds}}
-    figure = airfoil_extension(
+    figure = extension_figure(
         references=references, sample=np.array(SAMPLE), window=WINDOW, **_along(wall, normals, references[0]),
         **_around(domain, wall, normals, distance))
     return Outcome("Figure 5: extension off the airfoil", _text(found), found, {"": figure})

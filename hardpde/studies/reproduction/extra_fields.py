@@ -28,6 +28,7 @@ from hardpde.problem.problem import Problem
 from hardpde.problems import PROBLEMS
 from hardpde.problems.presets import make_stages, preset
 from hardpde.studies.reproduction.base import Outcome, Work
+from hardpde.studies.reproduction.figures.oscillations import paired_bars, ratio_history
 from hardpde.support.files import replacing
 from hardpde.support.hardware import current_device
 from hardpde.support.tables import markdown_table
@@ -80,8 +81,6 @@ class Case(NamedTuple):
 
 def figure4(work: Work) -> Outcome:
     """MovVar of mean |∇L_F| without extra fields over that with them, through the training."""
-    from hardpde.studies.reproduction.figures.oscillations import ratio_history
-
     window = QUICK_WINDOW if work.quick else WINDOW
     cases = all_cases(work)
     ratios = {(case.problem, case.name): ratio(case.series[0].gradient, case.series[1].gradient, window)
@@ -119,16 +118,13 @@ def figure4(work: Work) -> Outcome:
 
 def figure6(work: Work) -> Outcome:
     """The coefficient of variation of all values of mean |∇L_F|, and condition numbers (A.7.3), medians of both."""
-    from hardpde.studies.reproduction.figures.oscillations import paired_bars
-
     cases = all_cases(work)
     rows: list[list[str]] = []
     data: list[dict[str, Any]] = []
     bars: dict[str, list[tuple[str, np.ndarray, np.ndarray]]] = {}
     for case in cases:
         both = [variation(each.gradient) for each in case.series]
-        conditions = [np.median(step_conditions(each, settings["stage"]["redraw"]), axis=1)
-                      for each, settings in zip(case.series, case.settings)]
+        conditions = [np.median(step_conditions(each), axis=1) for each in case.series]
         smaller = int((both[1] < both[0]).sum())
         found = {**case.about,
                  **{f"variation_{name}": {"median": _number(np.median(values)), "of_seeds": _numbers(values)}
@@ -186,12 +182,10 @@ def variation(values: np.ndarray) -> np.ndarray:
     return values.std(-1) / values.mean(-1)
 
 
-def step_conditions(series: Series, redraw: int) -> np.ndarray:
-    """|ΔL_F|/‖Δθ‖ of the steps after which the points stayed, (seeds, ≤ steps − 1)."""
+def step_conditions(series: Series) -> np.ndarray:
+    """|ΔL_F|/‖Δθ‖ of the steps, (seeds, steps − 1); the points stay the same."""
     equations = np.asarray(series.equations, float)
-    after = np.arange(1, equations.shape[1])
-    kept = after % redraw != 0 if redraw else np.ones(len(after), bool)
-    return (np.abs(np.diff(equations, axis=1)) / series.moved[:, :-1])[:, kept]
+    return np.abs(np.diff(equations, axis=1)) / series.moved[:, :-1]
 
 
 # --- Trainings -------------------------------------------------------------------------------------------------
@@ -220,18 +214,18 @@ def oscillation_trainings(name: str, quick: bool) -> dict[str, Callable[[Work], 
             for _, _, both in _all_settings(quick) for settings in both}
 
 
-def training_settings(problem: str, network: tuple[int, int], extra: bool, quick: bool, *, redraw: int = 0,
-                      seeds: int = SEEDS) -> dict[str, Any]:
-    """All that a training depends on, as plain data. redraw: new points every so many steps; 0: never."""
+def training_settings(problem: str, network: tuple[int, int], extra: bool, quick: bool) -> dict[str, Any]:
+    """All that a training depends on, as plain data; its points are drawn once."""
     known = preset(problem, "pinn", "paper")
     depth, width = network
     method = {**known["method"], "layers": [width] * depth, "gradients": "fields" if extra else "derivatives",
               "dtype": "float32"}
-    stage = {**known["stages"][0], "redraw": redraw}
+    stage = {**known["stages"][0], "redraw": 0}
     if quick:
         method |= {key: value for key, value in QUICK_POINTS.items() if key in method}
-        stage["steps"], seeds = QUICK_STEPS, 1
-    return {"problem": problem, "extra": extra, "method": method, "stage": stage, "seeds": list(range(seeds))}
+        stage["steps"] = QUICK_STEPS
+    return {"problem": problem, "extra": extra, "method": method, "stage": stage,
+            "seeds": list(range(1 if quick else SEEDS))}
 
 
 def trained(work: Work, settings: dict[str, Any]) -> tuple[Series, dict[str, Any]]:
@@ -319,9 +313,8 @@ def _settings_text(cases: list[Case], quick: bool) -> str:
         counts = ", ".join(f"{value} {name}" for name, value in (
             ("points inside", method["points"]), ("on the boundary", method["boundary"]),
             ("at the start", method.get("initial"))) if value)
-        points = f"drawn again every {stage['redraw']} steps" if stage["redraw"] else "drawn once"
         seeds = len(mine[0].settings[0]["seeds"])
-        lines.append(f"{title}: {counts}, {points}; {stage['steps']} steps of Adam at "
+        lines.append(f"{title}: {counts}, drawn once; {stage['steps']} steps of Adam at "
                      f"{stage['options']['learning_rate']:g}, {method['dtype']}, {seeds} seed{'s' * (seeds > 1)}, "
                      f"networks {', '.join(case.name for case in mine)}.")
     spent = sum(made["seconds"] for case in cases for made in case.made)

@@ -11,10 +11,10 @@ from hardpde.evaluation.figures.base import COLOURS, ERROR, FAINT, FIELD, GREY, 
 from hardpde.studies.reproduction.figures.base import tidy
 
 
-def airfoil_extension(*, references: np.ndarray, sample: np.ndarray, window: Any, outline: np.ndarray,
-                      angle: np.ndarray, true_normal: np.ndarray, normal_along: Mapping[str, np.ndarray],
-                      arrows_at: np.ndarray, arrows: Mapping[str, np.ndarray], grid: np.ndarray,
-                      true_distance: np.ndarray, learned_distance: np.ndarray) -> Figure:
+def extension_figure(*, references: np.ndarray, sample: np.ndarray, window: Any, outline: np.ndarray,
+                     angle: np.ndarray, true_normal: np.ndarray, normal_along: Mapping[str, np.ndarray],
+                     arrows_at: np.ndarray, arrows: Mapping[str, np.ndarray], grid: np.ndarray,
+                     true_distance: np.ndarray, learned_distance: np.ndarray) -> Figure:
     """Reference points and angles; normals along the wall and around it, by each way; the learned distance.
 
     outline (n, 2) is sorted by `angle` (n,) in degrees about the first reference, normals are (n, 2); arrows_at (k, 2)
