@@ -48,7 +48,7 @@ def test_the_evaluations_of_the_papers_pack():
     assert subs == Evaluation(subs.number, (3, 20, 20, 20, 3), 4 * TILE)
     assert 18 < subs.number < 18 * 512 / TILE
     # and as the ansatz is stated all of them at all points
-    assert list(evaluations(model, batch, listed=False)) == [main, Evaluation(18, (3, 20, 20, 20, 3), 4 * 512)]
+    assert list(evaluations(model, batch, tiled=False)) == [main, Evaluation(18, (3, 20, 20, 20, 3), 4 * 512)]
 
 
 def test_the_exact_ansatz_is_counted_with_its_feet():
