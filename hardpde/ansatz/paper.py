@@ -15,6 +15,7 @@ from hardpde.geometry.algorithms.links import connected_parts
 from hardpde.problem.conditions import Condition
 from hardpde.problem.layout import stacked_rows
 from hardpde.problem.problem import Problem
+from hardpde.support.checking import check_choice
 from hardpde.support.messages import first_line
 
 SAMPLES = 400  # points of a piece that stand for all
@@ -65,8 +66,7 @@ class Paper:
         if beta_s <= 0 or beta_t <= 0 or softmin_beta <= 0:
             raise ValueError(f"beta_s = {beta_s:g}, beta_t = {beta_t:g} and softmin_beta = {softmin_beta:g} "
                              f"must be positive")
-        if basis not in ("projection", "low-dimensional"):
-            raise ValueError(f"basis is '{basis}'; it is 'projection' or 'low-dimensional'")
+        check_choice("basis", basis, ("projection", "low-dimensional"))
         self.schema = problem.schema
         self.conditions = problem.pointwise
         self.beta_s, self.beta_t, self.softmin_beta, self.basis = beta_s, beta_t, softmin_beta, basis

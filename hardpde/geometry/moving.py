@@ -8,7 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from hardpde.geometry.shapes import Ball, one_number
+from hardpde.geometry.shapes import Ball
+from hardpde.support.checking import one_number
 
 Number = float | Callable[[jax.Array], Any]
 

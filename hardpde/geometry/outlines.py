@@ -19,7 +19,8 @@ from hardpde.geometry.algorithms.sampling import rejection_sample
 from hardpde.geometry.algorithms.stacking import safe_norm
 from hardpde.geometry.base import Bounds, Kind, Piece
 from hardpde.geometry.kinds import Arc, Segment
-from hardpde.geometry.shapes import Primitive, check_name, check_outline, floats, pairs
+from hardpde.geometry.shapes import Primitive, check_outline, floats, pairs
+from hardpde.support.checking import check_word
 
 
 class Outline(Primitive):
@@ -81,7 +82,7 @@ class Spline(Outline):
     def __post_init__(self) -> None:
         points = check_outline(self.points, "Spline")
         n = len(points)
-        check_name(self.name, "a Spline")
+        check_word(self.name, "a Spline")
         if not isinstance(self.corners, Iterable) or not all(isinstance(c, Integral) for c in self.corners):
             raise ValueError(f"corners of a Spline are numbers of its points like (0, 4), got {self.corners!r}")
         corners = np.array(sorted(set(self.corners)), dtype=int)
@@ -116,7 +117,7 @@ class Loop(Outline):
     names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        check_name(self.name, "a Loop")
+        check_word(self.name, "a Loop")
         if not isinstance(self.arcs, tuple) or not self.arcs or not all(
                 isinstance(arc, tuple) and len(arc) == 2 and isinstance(arc[0], Arc | Segment) for arc in self.arcs):
             raise ValueError(f"the Loop {self.name!r} must be made of arcs and segments, at least one")

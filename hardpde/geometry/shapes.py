@@ -16,6 +16,7 @@ from hardpde.geometry.algorithms.sampling import rejection_sample
 from hardpde.geometry.algorithms.stacking import safe_norm
 from hardpde.geometry.base import Bounds, Piece, Shape
 from hardpde.geometry.kinds import Face, Segment, Sphere
+from hardpde.support.checking import check_word, finite_numbers, one_number
 
 SIDES = {"left": "-0", "right": "+0", "bottom": "-1", "top": "+1", "back": "-2", "front": "+2"}
 
@@ -50,34 +51,6 @@ class Primitive(Shape):
 
     def survives(self, point: jax.Array, normal: jax.Array, body: jax.Array) -> jax.Array:
         return jnp.asarray(True)
-
-
-def numbers(values: object, what: str) -> np.ndarray:
-    """What a user states for something, as an array."""
-    try:
-        return np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{what} must be numbers, got {values!r}") from None
-
-
-def finite(values: object, what: str) -> np.ndarray:
-    array = numbers(values, what)
-    if not np.all(np.isfinite(array)):
-        raise ValueError(f"{what} must be finite numbers, got {array.tolist()}")
-    return array
-
-
-def one_number(value: object, what: str) -> float:
-    array = finite(value, what)
-    if array.ndim:
-        raise ValueError(f"{what} is one number, got {value!r}")
-    return float(array)
-
-
-def check_name(name: object, what: str) -> None:
-    """Names of boundaries are words."""
-    if not isinstance(name, str) or not name:
-        raise ValueError(f"the name of {what} is {name!r}; a name is a word like 'wall'")
 
 
 def floats(array: np.ndarray) -> tuple[float, ...]:
@@ -122,8 +95,8 @@ class Box(Primitive):
     sides: Mapping[str, str] | tuple[tuple[str, str], ...] | None = None
 
     def __post_init__(self) -> None:
-        lo, hi = (np.atleast_1d(finite(v, "the corners of a Box")) for v in (self.lo, self.hi))
-        check_name(self.name, "a Box")
+        lo, hi = (np.atleast_1d(finite_numbers(v, "the corners of a Box")) for v in (self.lo, self.hi))
+        check_word(self.name, "a Box")
         if lo.size == 0:
             raise ValueError("the corners of a Box need at least one coordinate")
         if lo.shape != hi.shape or lo.ndim != 1:
@@ -141,7 +114,7 @@ class Box(Primitive):
         for side, name in sides:
             if side not in known:
                 raise ValueError(f"a Box in {len(lo)}-D has no side {side!r}; choose from {', '.join(known)}")
-            check_name(name, f"the side {side!r} of a Box")
+            check_word(name, f"the side {side!r} of a Box")
         object.__setattr__(self, "lo", floats(lo))
         object.__setattr__(self, "hi", floats(hi))
         object.__setattr__(self, "sides", sides)
@@ -209,8 +182,8 @@ class Ball(Primitive):
     name: str = "ball"
 
     def __post_init__(self) -> None:
-        center = np.atleast_1d(finite(self.center, "the center of a Ball"))
-        check_name(self.name, "a Ball")
+        center = np.atleast_1d(finite_numbers(self.center, "the center of a Ball"))
+        check_word(self.name, "a Ball")
         if center.ndim != 1 or center.size == 0:
             raise ValueError(f"the center of a Ball is a point with at least one coordinate, got {self.center!r}")
         radius = one_number(self.radius, "the radius of a Ball")
@@ -259,7 +232,7 @@ class Ball(Primitive):
 
 def check_outline(points: object, what: str) -> np.ndarray:
     """Points (n, 2) of a closed curve, checked."""
-    array = finite(points, f"the points of a {what}")
+    array = finite_numbers(points, f"the points of a {what}")
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(f"the points of a {what} must be an (n, 2) array, got shape {array.shape}")
     if len(array) < 3:
@@ -291,12 +264,12 @@ class Polygon(Primitive):
 
     def __post_init__(self) -> None:
         points = check_outline(self.points, "Polygon")
-        check_name(self.name, "a Polygon")
+        check_word(self.name, "a Polygon")
         if self.names is not None and not isinstance(self.names, Sequence):
             raise ValueError(f"names is {self.names!r}; it has one name for each edge of the Polygon")
         names = tuple(self.names) if self.names is not None else (self.name,) * len(points)
         for k, name in enumerate(names):
-            check_name(name, f"edge {k} of a Polygon")
+            check_word(name, f"edge {k} of a Polygon")
         if len(names) != len(points):
             raise ValueError(
                 f"names must have one entry per edge of the Polygon: {len(points)}, got {len(names)}"

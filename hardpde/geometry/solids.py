@@ -25,7 +25,8 @@ from hardpde.geometry.algorithms.triangles import (
 )
 from hardpde.geometry.base import Bounds, Kind, Piece
 from hardpde.geometry.kinds import direction
-from hardpde.geometry.shapes import Primitive, finite, floats
+from hardpde.geometry.shapes import Primitive, floats
+from hardpde.support.checking import finite_numbers
 
 WALK = 64  # most triangles that a foot crosses on its way
 EDGE = 1e-10  # weights of corners that count as not negative
@@ -238,7 +239,8 @@ class Solid(Content, Primitive):
     def __post_init__(self) -> None:
         from hardpde.geometry.algorithms.edges import check_closed
 
-        points, faces = finite(self.points, "the points of a Solid"), finite(self.faces, "the faces of a Solid")
+        points = finite_numbers(self.points, "the points of a Solid")
+        faces = finite_numbers(self.faces, "the faces of a Solid")
         if points.ndim != 2 or points.shape[1:] != (3,) or faces.ndim != 2 or faces.shape[1:] != (3,):
             raise ValueError(f"a Solid needs points (v, 3) and faces (t, 3), got {points.shape} and {faces.shape}")
         if (bad := (faces != faces.astype(int)) | (faces < 0) | (faces >= len(points))).any():

@@ -10,6 +10,7 @@ from hardpde.networks.mlp import MLP, mlp
 from hardpde.problem.condition_checks import check_conditions
 from hardpde.problem.problem import Problem
 from hardpde.problem.unfilled import without_gradients
+from hardpde.support.checking import check_at_least, check_choice
 
 
 def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 4096, dtype: str = "float64",
@@ -21,15 +22,13 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, points: int = 40
     are outputs of the network, or filled by differentiation (gradients="derivatives"): then conditions hold for
     the true gradient, on boundaries that do not touch.
     """
-    _check_positive(width=width, depth=depth, points=points)
-    if gradients not in ("fields", "derivatives"):
-        raise ValueError(f"gradients is '{gradients}'; it is 'fields' or 'derivatives'")
+    check_at_least(1, width=width, depth=depth, points=points)
+    check_choice("gradients", gradients, ("fields", "derivatives"))
+    check_choice("sampling", sampling, ("graded", "uniform"))
     if gradients == "derivatives":
         problem = without_gradients(problem)
         check_conditions(problem)
     _check_periods(problem)
-    if sampling not in ("graded", "uniform"):
-        raise ValueError(f"sampling is '{sampling}'; it is 'graded' or 'uniform'")
 
     def network(key: Array, inputs: int, outputs: int) -> MLP:
         return mlp(key, [inputs, *[width] * depth, outputs], jnp.dtype(dtype))
@@ -43,9 +42,3 @@ def _check_periods(problem: Problem) -> None:
         if period.hard and len(period.values) < problem.schema.size:
             raise ValueError(f"method exact builds '{period.condition.name}' on '{period.condition.on}' into the "
                              f"inputs of all fields; leave the fields out, or give soft=WEIGHT")
-
-
-def _check_positive(**values: int) -> None:
-    for name, value in values.items():
-        if value < 1:
-            raise ValueError(f"{name} is {value}; it must be at least 1")

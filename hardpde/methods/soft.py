@@ -20,6 +20,7 @@ from hardpde.problem.fields import Schema
 from hardpde.problem.hints import Hints
 from hardpde.problem.problem import Problem
 from hardpde.problem.unfilled import without_gradients
+from hardpde.support.checking import check_choice
 from hardpde.support.hardware import default_chunks
 
 ON_CPU = 256  # points of a part of a batch
@@ -27,8 +28,7 @@ ON_CPU = 256  # points of a part of a batch
 
 def filled(problem: Problem, gradients: str) -> Problem:
     """The problem as such methods see it: gradient fields are derivatives of the network, or outputs of it."""
-    if gradients not in ("derivatives", "fields"):
-        raise ValueError(f"gradients is '{gradients}'; it is 'derivatives' or 'fields'")
+    check_choice("gradients", gradients, ("derivatives", "fields"))
     return without_gradients(problem, Hints()) if gradients == "derivatives" else problem
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.geometry import Shape
+from hardpde.support.checking import check_at_least
 
 MOST_ALONG_A_LINE = 8  # blocks of an interval
 
@@ -113,8 +114,7 @@ def default_counts(lower: tuple[float, ...], upper: tuple[float, ...], most: int
     if d > 3:
         raise ValueError(f"domain decomposition does not suit many dimensions, and the domain has {d}; "
                          f"use a method with one network, such as exact")
-    if most < 1:
-        raise ValueError(f"the most blocks allowed is {most}; it must be at least 1")
+    check_at_least(1, most=most)
     if d == 1:
         return (min(most, MOST_ALONG_A_LINE),)
     lengths, counts = np.subtract(upper, lower), np.ones(d, int)

@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.problem.fields import Schema, State, flat
+from hardpde.support.checking import is_number, is_positive
 
 INITIAL = "initial"  # the name of the slice t = start
 
@@ -71,7 +72,7 @@ def _check_field(on: Any, field: Any) -> None:
 
 def _check_coefficients(on: str, **stated: Any) -> None:
     for name, value in stated.items():
-        if not callable(value) and not isinstance(value, int | float | Array | np.ndarray | np.number):
+        if not callable(value) and not is_number(value) and not isinstance(value, Array | np.ndarray):
             raise ValueError(f"the coefficient {name} of the condition on '{on}' is {value!r}; it is a number or a "
                              f"function of x")
 
@@ -160,7 +161,7 @@ def periodic(a: str, b: str, fields: str | Sequence[str] | None = None, soft: fl
         _check_place(name)
     if a == b:
         raise ValueError(f"periodic names the boundary '{a}' twice; name two opposite faces")
-    if soft is not None and not (isinstance(soft, int | float) and 0 < soft < float("inf")):
+    if soft is not None and not is_positive(soft):
         raise ValueError(f"the weight of the periodic condition on '{a}' is soft={soft!r}; it must be positive")
     if isinstance(fields, str):
         fields = (fields,)

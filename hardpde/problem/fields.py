@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from hardpde.support.checking import is_whole
+
 
 @dataclass(frozen=True)
 class Schema:
@@ -267,6 +269,6 @@ def _shape(shape: Any, name: str) -> tuple[int, ...]:
         shape = tuple(shape)
     except TypeError:
         shape = (shape,)
-    if not all(isinstance(n, int) and n > 0 for n in shape):
+    if not all(is_whole(n, 1) for n in shape):
         raise ValueError(f"field '{name}' has shape {shape}; a shape is a tuple of positive whole numbers")
     return shape

@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.problem.fields import Schema
-from hardpde.support.checking import is_number
+from hardpde.support.checking import check_choice, is_fraction, is_number, is_whole
 
 
 class Focus(NamedTuple):
@@ -83,10 +83,9 @@ class Hints:
     normals: Mapping[str, Callable[[Array], Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.ramp not in ("linear", "root"):
-            raise ValueError(f"ramp is '{self.ramp}'; it is 'linear' or 'root'")
+        check_choice("ramp", self.ramp, ("linear", "root"))
         for name in ("near", "early"):
-            if not (is_number(getattr(self, name)) and 0 <= getattr(self, name) <= 1):
+            if not is_fraction(getattr(self, name)):
                 raise ValueError(f"the hint {name} is {getattr(self, name)!r}; it is a fraction between 0 and 1")
         for name in ("decay", "root_time"):
             if getattr(self, name) not in (None, True, False):
@@ -109,12 +108,12 @@ class Hints:
         for place in self.focus:
             if not isinstance(place, Focus):
                 raise ValueError(f"{place!r} is not a Focus; write Focus(at, inner, outer, share)")
-            numbers = all(map(is_number, place[1:]))
-            if not numbers or not 0 < place.inner < place.outer or not 0 <= place.share <= 1:
+            radii = is_number(place.inner) and is_number(place.outer) and 0 < place.inner < place.outer
+            if not radii or not is_fraction(place.share):
                 raise ValueError(f"{place} needs 0 < inner < outer and a share between 0 and 1")
         if self.near + sum(place.share for place in self.focus) > 1:
             raise ValueError("the shares of focus and near add up to more than 1; lower them")
-        if not isinstance(self.harmonics, int) or self.harmonics < 1:
+        if not is_whole(self.harmonics, 1):
             raise ValueError(f"the hint harmonics is {self.harmonics!r}; it must be a whole number, at least 1")
         for name in ("distances", "normals"):
             stated = getattr(self, name)

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from hardpde.problem.parameters import column
-from hardpde.support.checking import is_number
+from hardpde.support.checking import is_positive
 
 if TYPE_CHECKING:
     from hardpde.problem.problem import Problem
@@ -31,7 +31,7 @@ class Measurement:
         """Points (n, c) of the problem and values (n, components); every fault is a ValueError of one sentence."""
         what, dim = f"the measurement of '{self.field}'", problem.schema.dim
         x, values = self._arrays(problem, what)
-        if not (is_number(self.weight) and 0 < self.weight < float("inf")):
+        if not is_positive(self.weight):
             raise ValueError(f"{what} has weight {self.weight!r}; it must be positive")
         if (self.t is None) != (problem.time is None):
             raise ValueError(f"{what} {'needs the times t' if self.t is None else 'has times, and the problem none'}")

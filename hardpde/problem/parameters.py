@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.geometry.shapes import numbers
+from hardpde.support.checking import numbers
 
 _declared: ContextVar[tuple[frozenset[tuple[str, int]], int] | None] = ContextVar("_declared", default=None)
 

@@ -15,6 +15,7 @@ from hardpde.problem.hints import Hints
 from hardpde.problem.measurements import check_measurements
 from hardpde.problem.parameters import Undeclared, declaring
 from hardpde.problem.reference import Reference
+from hardpde.support.checking import is_whole
 from hardpde.support.compiling import compiled_quickly
 from hardpde.support.messages import first_line
 
@@ -53,7 +54,7 @@ def check_kinds(problem: "Problem") -> None:
             raise ValueError(f"{name} is {stated!r}; it is a function")
     if not (problem.reference is None or callable(problem.reference) or isinstance(problem.reference, Reference)):
         raise ValueError(f"the reference is {problem.reference!r}; it is a Reference or a function that makes one")
-    if problem.equations is not None and not isinstance(problem.equations, int):
+    if problem.equations is not None and not is_whole(problem.equations):
         raise ValueError(f"equations is {problem.equations!r}; it is how many equations the residual has")
     if not isinstance(problem.hints, Hints):
         raise ValueError(f"hints is {problem.hints!r}; write Hints(decay=True, …)")

@@ -18,6 +18,7 @@ from hardpde.problem.hints import Hints
 from hardpde.problem.parameters import parameters
 from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
+from hardpde.support.checking import check_positive
 
 CELLS: list[tuple[float, float]] = [
     (-4, -9), (4, -9), (-4, -3), (4, -3), (-4, 3), (4, 3), (-4, 9), (4, 9), (0, -6), (0, 0), (0, 6)]
@@ -31,8 +32,7 @@ RANGES = {"h": (0.5, 2.0), "cell": (3.0, 7.0), "k": (0.5, 2.0)}  # of the family
 def battery_pack(k: float = 1.0, h: float = 1.0, air: float = 0.1, cell: float = 5.0, water: float = 1.0,
                  start: float = 0.1) -> Problem:
     """The paper's pack; other coefficients give packs of the same shape without a stored reference."""
-    if k <= 0 or h <= 0:
-        raise ValueError(f"k = {k} and h = {h} must be positive")
+    check_positive(k=k, h=h)
     printed = (k, h, air, cell, water, start) == (1.0, 1.0, 0.1, 5.0, 1.0, 0.1)
     return _pack("battery-pack", k, h, air, cell, water, start, reference=_reference if printed else None)
 

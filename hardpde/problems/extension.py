@@ -21,6 +21,7 @@ from scipy.optimize import linprog
 from hardpde.geometry import Boundary, Box, Shape, distances
 from hardpde.geometry.algorithms.stacking import place, safe_norm
 from hardpde.networks.mlp import MLP, mlp
+from hardpde.support.checking import check_at_least, check_choice
 from hardpde.support.files import replacing
 from hardpde.training import Stage, adam, fit
 from hardpde.training.base import Objective
@@ -106,9 +107,7 @@ def learned_distance(
     in the front and the rear half of the curve.
     """
     outline, _ = _outline(curve, 2000)
-    for name, value in (("width", width), ("depth", depth), ("points", points), ("steps", steps)):
-        if value < 1:
-            raise ValueError(f"{name} is {value}; it must be at least 1")
+    check_at_least(1, width=width, depth=depth, points=points, steps=steps)
     if not isinstance(domain, Shape):
         box = Box(*domain)
         domain = box - curve if isinstance(curve, Shape) else box
@@ -137,8 +136,7 @@ def extend(
     weights 1/r². "network": 3 × 30 tanh units in polar coordinates, for any curve, not exact on it.
     unit: scale vectors to length one, for normals: `extend(boundary, boundary.normal, unit=True)`.
     """
-    if method not in ("interpolation", "network"):
-        raise ValueError(f"method is '{method}'; it is 'interpolation' or 'network'")
+    check_choice("method", method, ("interpolation", "network"))
     if points < 16:
         raise ValueError(f"points is {points}; a curve needs at least 16")
     outline, normals = _outline(curve, points)

@@ -12,11 +12,12 @@ from hardpde.problem.conditions import initial, neumann
 from hardpde.problem.fields import State, div, dt
 from hardpde.problem.hints import Hints
 from hardpde.problem.problem import Problem
+from hardpde.support.checking import is_whole
 
 
 def heat_ball(dim: int = 10) -> Problem:
     """The unit ball of `dim` dimensions, heated so that u = exp(|x|²/2 + t)."""
-    if not isinstance(dim, int) or dim < 1:
+    if not is_whole(dim, 1):
         raise ValueError(f"dim is {dim}; a ball has a whole number of dimensions, at least 1")
     k = 1 / dim
 

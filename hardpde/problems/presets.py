@@ -7,9 +7,8 @@ import inspect
 from copy import deepcopy
 from typing import Any
 
-import numpy as np
-
 from hardpde.methods import METHODS
+from hardpde.support.checking import is_positive, is_whole, wished_kind
 from hardpde.training import OPTIMISERS, Stage
 
 PRESETS = ("quick", "paper", "best")
@@ -135,7 +134,7 @@ def preset(problem: str, method: str, name: str, schedule: str = "fair") -> dict
 def with_steps(settings: dict[str, Any], steps: list[int]) -> dict[str, Any]:
     """The same settings with other numbers of steps, one for each stage; 0 leaves a stage out."""
     stages = settings["stages"]
-    if not isinstance(steps, list | tuple) or not all(isinstance(n, int) for n in steps):
+    if not isinstance(steps, list | tuple) or not all(map(is_whole, steps)):
         raise ValueError(f"steps is {steps!r}; it is a list of whole numbers like [500, 2000]")
     if len(steps) != len(stages):
         names = ", ".join(stage["optimiser"] for stage in stages)
@@ -146,29 +145,6 @@ def with_steps(settings: dict[str, Any], steps: list[int]) -> dict[str, Any]:
     new = [{**stage, "steps": n, "redraw": redraw if (redraw := stage.get("redraw", 0)) < n else 0}
            for stage, n in zip(stages, steps) if n]
     return {**settings, "stages": new}
-
-
-def wished_kind(name: str, default: Any, value: Any) -> str:
-    """What an option with this default must be, in words, where the value is not; otherwise nothing."""
-
-    def whole(number: Any) -> bool:
-        return isinstance(number, int) and not isinstance(number, bool)
-
-    if name == "dtype":
-        return "" if value in ("float32", "float64") else "float32 or float64"
-    if isinstance(default, bool):
-        return "" if isinstance(value, bool) else "true or false"
-    if isinstance(default, int):
-        words = "a positive whole number" if default else "a whole number, 0 or more"
-        return "" if whole(value) and value >= min(default, 1) else words
-    if isinstance(default, float):
-        return "" if whole(value) or (isinstance(value, float) and np.isfinite(value)) else "a number"
-    if isinstance(default, str):
-        return "" if isinstance(value, str) else "a word"
-    if isinstance(default, tuple):
-        listed = isinstance(value, (list, tuple)) and all(whole(n) and n > 0 for n in value)
-        return "" if listed else "a list of positive whole numbers like [50,50]"
-    return "" if value is None or (whole(value) and value > 0) else "a positive whole number"
 
 
 def described(stage: dict[str, Any] | Stage) -> dict[str, Any]:
@@ -193,7 +169,7 @@ def make_stages(specifications: list[dict[str, Any] | Stage]) -> list[Stage]:
                              f"block and reweigh")
         name = spec["optimiser"]
         for key in ("steps", "redraw", "block"):
-            if not isinstance(spec.get(key, 1), int) or isinstance(spec.get(key, 1), bool):
+            if not is_whole(spec.get(key, 1)):
                 raise ValueError(f"stage '{name}': {key} is {spec[key]!r}; it is a whole number")
         if not isinstance(name, str) or name not in OPTIMISERS:
             raise ValueError(f"there is no optimiser '{name}'; the optimisers are {', '.join(OPTIMISERS)}")
@@ -201,7 +177,7 @@ def make_stages(specifications: list[dict[str, Any] | Stage]) -> list[Stage]:
         if not isinstance(options, dict):
             raise ValueError(f"stage '{name}': options is {options!r}; it is a dictionary of what the optimiser knows")
         rate = options.get("learning_rate", 1.0)
-        if not isinstance(rate, int | float) or not 0 < rate < float("inf"):
+        if not is_positive(rate):
             raise ValueError(f"stage '{name}': learning_rate is {rate!r}; it must be a positive number")
         build: Any = OPTIMISERS[name]
         known = {option: parameter.default for option, parameter in inspect.signature(build).parameters.items()}

@@ -13,6 +13,7 @@ from typing import Any
 
 from hardpde.problem.problem import Problem
 from hardpde.problems import PROBLEMS
+from hardpde.support.checking import unlike_default
 from hardpde.support.files import is_temporary, replacing, sweep, write_json
 
 CHECKPOINT = "checkpoint.npz"
@@ -50,12 +51,8 @@ def _make(factory: Callable[..., Problem], options: dict[str, Any], what: str) -
         if key not in known:
             raise ValueError(f"{what} has no option '{key}'; " + (f"its options are {', '.join(known)}" if known
                                                                  else "it has none"))
-        default = known[key].default
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        kind = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}.get(type(default))
-        if kind and not ((isinstance(value, type(default)) and isinstance(value, bool) == isinstance(default, bool))
-                         or (isinstance(default, float) and number)):
-            raise ValueError(f"option '{key}' of {what} is {value!r}; it must be {kind}")
+        if wished := unlike_default(known[key].default, value):
+            raise ValueError(f"option '{key}' of {what} is {value!r}; it must be {wished}")
     return factory(**options)
 
 

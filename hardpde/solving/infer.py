@@ -8,10 +8,9 @@ import numpy as np
 from scipy.optimize import least_squares
 from scipy.stats import t as student
 
-from hardpde.geometry.shapes import numbers
 from hardpde.problem.parameters import append, as_points
 from hardpde.problem.problem import Problem
-from hardpde.support.checking import is_number
+from hardpde.support.checking import is_number, is_positive, numbers
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def infer(solution: Any, field: str, x: Any, measured: Any, t: Any = None, *, no
     if there.sum() <= len(known):
         raise ValueError(f"{there.sum()} measured numbers do not determine {len(known)} parameters and their noise; "
                          f"give more")
-    if noise is not None and not (is_number(noise) and 0 < noise < np.inf):
+    if noise is not None and not is_positive(noise):
         raise ValueError(f"the noise is {noise!r}; it is a positive standard deviation")
     if not (is_number(confidence) and 0 < confidence < 1):
         raise ValueError(f"the confidence is {confidence!r}; it lies between 0 and 1")

@@ -8,7 +8,8 @@ from hardpde.formulation.formulation import Formulation
 from hardpde.methods import METHODS
 from hardpde.networks.mlp import count
 from hardpde.problem.problem import Problem
-from hardpde.problems.presets import described, make_stages, preset, wished_kind, with_steps
+from hardpde.problems.presets import described, make_stages, preset, with_steps
+from hardpde.support.checking import is_whole, wished_kind
 from hardpde.support.hardware import check_devices, usual_devices
 from hardpde.training import Stage
 
@@ -30,7 +31,7 @@ def make_settings(problem: Problem, method: str, preset_name: str, seed: int,
     """
     if not isinstance(method, str) or method not in METHODS:
         raise ValueError(f"there is no method '{method}'; the methods are {', '.join(METHODS)}")
-    if not isinstance(seed, int) or not 0 <= seed < 2**32:
+    if not is_whole(seed, 0) or seed >= 2**32:
         raise ValueError(f"the seed is {seed!r}; it is a whole number from 0 to 2^32 − 1")
     if options is not None and not isinstance(options, dict):
         raise ValueError(f"options is {options!r}; it is a dictionary like {{'width': 64}}")

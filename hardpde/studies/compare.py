@@ -19,6 +19,7 @@ from hardpde.problems.presets import with_steps
 from hardpde.solving.settings import check_options, check_problem, make_formulation, make_settings, share
 from hardpde.solving.solution import Solution
 from hardpde.solving.solve import run_seeds
+from hardpde.support.checking import is_whole
 
 MOST_SEEDS = 100
 PLACES = 4096  # where residuals are measured
@@ -75,7 +76,7 @@ def comparison_settings(problem: Problem, methods: Sequence[str], seeds: int, pr
     """The settings of every method of a comparison; every fault is a ValueError of one sentence."""
     if isinstance(methods, str) or not isinstance(methods, Sequence):
         raise ValueError(f"methods is {methods!r}; it is a list like ['exact', 'pinn']")
-    if not isinstance(seeds, int) or not 1 <= seeds <= MOST_SEEDS:
+    if not is_whole(seeds, 1) or seeds > MOST_SEEDS:
         raise ValueError(f"{seeds} seeds are asked for; it is a number from 1 to {MOST_SEEDS}")
     if not methods:
         raise ValueError(f"no method is named; the methods are {', '.join(METHODS)}")

@@ -9,6 +9,8 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
+from hardpde.support.checking import check_at_least
+
 
 def on_cpu() -> bool:
     """Whether computations run on the CPU unless it is said otherwise."""
@@ -52,8 +54,7 @@ def default_chunks(points: int, chunk: int | None, for_cpu: int, devices: int) -
     for each device."""
     if chunk is None:
         chunk = for_cpu if on_cpu() else points
-    if chunk < 1:
-        raise ValueError(f"chunk is {chunk}; it must be at least 1")
+    check_at_least(1, chunk=chunk)
     return max(1, round(points / devices / chunk)) * devices
 
 

@@ -9,6 +9,7 @@ import optax
 from jax import Array
 
 from hardpde.training.line_search import select
+from hardpde.support.checking import check_at_least
 
 
 class PlateauState(NamedTuple):
@@ -37,8 +38,7 @@ def reduce_on_plateau(
     """
     if not 0 < factor < 1:
         raise ValueError(f"factor must lie between 0 and 1, got {factor}")
-    if every < 1:
-        raise ValueError(f"every must be at least 1, got {every}")
+    check_at_least(1, every=every)
 
     def init(params: Any) -> PlateauState:
         del params

@@ -17,6 +17,7 @@ import numpy as np
 
 from hardpde.geometry import Arc, Shape
 from hardpde.problems.fem.base import mesh_points, ngsolve
+from hardpde.support.checking import check_positive
 
 Vector = tuple[Any, Any]
 
@@ -73,8 +74,7 @@ def solve_flow(
     ng = ngsolve()
     if order < 2:
         raise ValueError(f"order is {order}; Taylor–Hood elements need at least 2")
-    if nu <= 0:
-        raise ValueError(f"nu is {nu}; the viscosity must be positive")
+    check_positive(nu=nu)
     names = [[name for name, value in fixed.items() if value[k] is not None] for k in (0, 1)]
     velocities = ng.VectorH1(mesh, order=order, dirichletx="|".join(names[0]), dirichlety="|".join(names[1]))
     space = velocities * ng.H1(mesh, order=order - 1)

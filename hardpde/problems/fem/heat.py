@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hardpde.problems.fem.base import mesh_points, ngsolve, nodes_and_cells
+from hardpde.support.checking import check_at_least, check_positive
 
 Disc = tuple[float, float, float, str]
 Box = tuple[tuple[float, float], tuple[float, float]]
@@ -54,7 +55,10 @@ def heat_robin(
     ng = ngsolve()
     x, instants = np.asarray(points, float), np.asarray(times, float)
     _check(box, discs, robin, x, instants)
-    _check_numbers(k, order, stages, steps)
+    check_positive(k=k)
+    check_at_least(1, steps=steps, order=order)
+    if stages not in RADAU_NODES:
+        raise ValueError(f"stages is {stages}; Radau IIA is offered with {sorted(RADAU_NODES)}")
     mesh = _mesh(box, discs, maxh, near, grading)
     mesh.Curve(order)
     space = ng.H1(mesh, order=order)
@@ -245,12 +249,3 @@ def _check_discs(box: Box, discs: Sequence[Disc]) -> None:
         for j, (u, v, other, _) in enumerate(discs[:i]):
             if np.hypot(x - u, y - v) <= radius + other:
                 raise ValueError(f"discs {j} and {i} overlap; keep a gap between them")
-
-
-def _check_numbers(k: float, order: int, stages: int, steps: int) -> None:
-    if k <= 0:
-        raise ValueError(f"k is {k}; the conductivity must be positive")
-    if stages not in RADAU_NODES:
-        raise ValueError(f"stages is {stages}; Radau IIA is offered with {sorted(RADAU_NODES)}")
-    if steps < 1 or order < 1:
-        raise ValueError(f"steps is {steps} and order is {order}; both must be at least 1")
