@@ -9,7 +9,7 @@ import numpy as np
 
 from hardpde.evaluation.figures.boundaries import runs
 from hardpde.formulation.points import EARLIEST, paired
-from hardpde.geometry import touching_points
+from hardpde.geometry import at_times, touching_points
 from hardpde.geometry.algorithms.stacking import concrete
 from hardpde.networks.mlp import randomise
 from hardpde.problem.conditions import INITIAL, Condition
@@ -120,13 +120,13 @@ def _course(problem: Problem, name: str, points: int, times: int) -> tuple:
         instants = np.linspace(start, end, points if dim == 1 else times)
     if dim == 1 and instants is not None:
         at = np.tile(instants, len(x))
-        ends = _with_time(np.repeat(x, len(instants), axis=0), at)
+        ends = at_times(np.repeat(x, len(instants), axis=0), at)
         return "t", at, ends[None], np.repeat(n, len(instants), axis=0), np.arange(1, len(x)) * len(instants)
     steps = np.append(0.0, np.linalg.norm(np.diff(x, axis=0), axis=1))
     apart = [s for s in starts if steps[s] > 3 * max(steps[s - 1], steps[min(s + 1, len(steps) - 1)])]
     steps[apart] = 0.0
     along, at = {1: ("x", x[:, 0]), 2: ("arc length", np.cumsum(steps))}.get(dim, ("point", np.arange(len(x)) * 1.0))
-    moments = [x] if instants is None else [_with_time(x, np.full(len(x), t)) for t in instants]
+    moments = [x] if instants is None else [at_times(x, t) for t in instants]
     return along, at, np.stack(moments), n, apart if dim == 2 else starts
 
 
@@ -213,7 +213,7 @@ def _instants(problem: Problem, name: str, points: int) -> tuple[np.ndarray, np.
         space += [boundary_points(problem, other, 100)[0] for other in problem.domain.boundaries]
         x = np.concatenate(space)
         assert problem.time is not None
-        return _with_time(x, np.full(len(x), problem.time[0])), np.zeros_like(x)
+        return at_times(x, problem.time[0]), np.zeros_like(x)
     x, n = boundary_points(problem, name, points)
     if problem.time is None:
         return x, n
@@ -225,8 +225,4 @@ def _instants(problem: Problem, name: str, points: int) -> tuple[np.ndarray, np.
     ends = [x[points:]] * 2  # corners at both ends of time too
     x = np.concatenate([x, *ends])
     t = np.concatenate([t, np.full(len(ends[0]), start), np.full(len(ends[0]), end)])
-    return _with_time(x, t), np.concatenate([n, n[points:], n[points:]])
-
-
-def _with_time(x: np.ndarray, t: np.ndarray) -> np.ndarray:
-    return np.concatenate([x, t[:, None]], axis=1)
+    return at_times(x, t), np.concatenate([n, n[points:], n[points:]])

@@ -9,7 +9,7 @@ from scipy.spatial import Delaunay
 from hardpde.evaluation.certificate import boundary_points
 from hardpde.evaluation.errors import predict_on, typical
 from hardpde.problem.problem import Problem
-from hardpde.problem.reference import Reference
+from hardpde.problem.reference import Reference, known_values
 
 
 def nodes(problem: Problem, reference: Reference | None, points: int = 4000) -> Reference:
@@ -52,13 +52,7 @@ def known(problem: Problem, x: np.ndarray, times: np.ndarray | None) -> dict[str
     """The known solution, if there is one, at nodes (n, d): shapes as in `predict_on`."""
     if problem.exact is None:
         return {}
-    problem = typical(problem)
-    assert problem.exact is not None
-    evaluate = jax.jit(jax.vmap(problem.exact))
-    if times is None:
-        return problem.masked(evaluate(x), x)
-    slices = [evaluate(np.concatenate([x, np.full((len(x), 1), t)], axis=1)) for t in times]
-    return problem.masked({name: np.stack([np.asarray(s[name]) for s in slices]) for name in slices[0]}, x)
+    return known_values(typical(problem), x, times)
 
 
 def plane(problem: Problem, points: int = 81) -> Reference | None:

@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.formulation.points import uniform
+from hardpde.geometry import at_times
 from hardpde.problem.conditions import INITIAL, Condition
 from hardpde.problem.layout import stacked_rows
 from hardpde.problem.problem import Problem
@@ -272,7 +273,7 @@ def _boundary_points(plain: Problem, name: str) -> tuple[np.ndarray, np.ndarray]
         x = boundary.sample(key, _SAMPLES)
         n = jax.vmap(boundary.normal)(x)[:, :d]
         if plain.time is not None and name != INITIAL:
-            x = jnp.concatenate([x, jax.random.uniform(key, (_SAMPLES, 1), float, *plain.time)], axis=1)
+            x = at_times(x, jax.random.uniform(key, (_SAMPLES, 1), float, *plain.time))
         return x, n
 
     x, n = sample(jax.random.key(1))

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.geometry import Piece
+from hardpde.geometry import Piece, at_times
 from hardpde.geometry.algorithms.sampling import allocate, check_survival, inside, redraw_until
 from hardpde.geometry.algorithms.stacking import place
 from hardpde.problem.hints import Focus
@@ -25,7 +25,7 @@ def uniform(problem: Problem, key: Array, n: int) -> Array:
 def anytime(problem: Problem, key: Array, x: Array) -> Array:
     """Points (n, d) at uniform times and values of the parameters, (n, c); without these, as they are."""
     if problem.time is not None:
-        x = jnp.concatenate([x, _times(problem, jax.random.uniform(key, (len(x), 1)))], axis=1)
+        x = at_times(x, _times(problem, jax.random.uniform(key, (len(x), 1))))
     return _any_values(problem, key, x)
 
 
@@ -47,7 +47,7 @@ def graded(problem: Problem, key: Array, n: int) -> Array:
         return _any_values(problem, keys[2], x)
     tau = jax.random.uniform(keys[2], (n, 1))
     early = jax.random.uniform(keys[3], (n, 1)) < (problem.hints.early if problem.layout.initial else 0.0)
-    return _any_values(problem, keys[2], jnp.concatenate([x, _times(problem, jnp.where(early, tau**3, tau))], axis=1))
+    return _any_values(problem, keys[2], at_times(x, _times(problem, jnp.where(early, tau**3, tau))))
 
 
 def paired(problem: Problem, period: Period, key: Array, n: int) -> Array:

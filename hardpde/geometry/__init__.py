@@ -2,7 +2,7 @@
 
 from hardpde.geometry.algorithms.gaps import distances, gap_matrix, stack, touching_points
 from hardpde.geometry.algorithms.nearby import Nearby
-from hardpde.geometry.base import Boundary, Kind, Piece, Shape, TimeSlice
+from hardpde.geometry.base import Boundary, Kind, Piece, Shape, TimeSlice, at_times
 from hardpde.geometry.checks import check_shape
 from hardpde.geometry.csg import Difference, Intersection, Union
 from hardpde.geometry.inlay import Inlay
@@ -41,6 +41,7 @@ __all__ = [
     "TimeSlice",
     "Union",
     "airfoil",
+    "at_times",
     "check_shape",
     "distances",
     "gap_matrix",

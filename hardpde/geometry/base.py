@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -262,6 +263,12 @@ class Boundary:
         return float(self._weights.sum())
 
 
+def at_times(x: Any, t: Any) -> Any:
+    """Points (n, d) with times, one for all or one for each, as their last coordinate, (n, d + 1); NumPy's stay so."""
+    array = np if isinstance(x, np.ndarray) and not isinstance(t, jax.Array) else jnp
+    return array.concatenate([x, array.broadcast_to(array.reshape(t, (-1, 1)), (len(x), 1))], axis=1)
+
+
 @dataclass(frozen=True)
 class TimeSlice:
     """The slice t = t0 of shape x time, a boundary for points (x, t, …)."""
@@ -284,7 +291,7 @@ class TimeSlice:
 
     def sample(self, key: jax.Array, n: int) -> jax.Array:
         """n points (n, d + 1), uniform in the shape, at t0."""
-        return jnp.concatenate([self.shape.sample(key, n), jnp.full((n, 1), self.t0)], axis=1)
+        return at_times(self.shape.sample(key, n), self.t0)
 
     @property
     def measure(self) -> float:

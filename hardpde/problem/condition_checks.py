@@ -7,13 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from hardpde.geometry import at_times
 from hardpde.problem.conditions import INITIAL, Condition
 from hardpde.problem.fields import flat
 from hardpde.problem.layout import stacked_rows
 from hardpde.problem.parameters import Undeclared, append
 from hardpde.problem.periods import check_period
 from hardpde.support.compiling import compiled_quickly
-from hardpde.support.messages import first_line
+from hardpde.support.messages import evaluating, first_line
 
 if TYPE_CHECKING:
     from hardpde.problem.problem import Problem
@@ -52,14 +53,10 @@ def check_linear(problem: "Problem", condition: Condition) -> None:
         found = [rows(q, points, normals) for q in (0 * q1, q1, q2, 2 * q1 - 3 * q2)]
         return [*found, across(q1, points, normals)], points, normals
 
-    try:
+    with evaluating(where):
         drawn = np.random.default_rng(2).standard_normal((2, schema.size, 1 + schema.dim))  # compiles nothing
         found = evaluate(jax.random.key(2), *drawn)
         (zero, f1, f2, mixed, across), points, normals = jax.tree.map(np.asarray, found)
-    except ValueError as error:
-        raise ValueError(f"{where}: {first_line(error)}") from None
-    except Exception as error:
-        raise ValueError(f"{where} cannot be evaluated: {type(error).__name__}: {first_line(error)}") from None
     size = 1 + np.abs(mixed).max(initial=0.0)
     if np.abs(zero).max(initial=0.0) > 1e-9 * size or np.abs(mixed - 2 * f1 + 3 * f2).max() > 1e-9 * size:
         raise ValueError(f"{where} is not linear in the state; put constants on the right side, "
@@ -99,7 +96,7 @@ def check_slopes(problem: "Problem") -> None:
             return jnp.abs(a0 @ jnp.linalg.pinv(a[:, m:]) @ r).max()
 
         x = piece.sample(jax.random.key(6), 16)
-        early = append(problem.parameters, jnp.concatenate([x, jnp.full((len(x), 1), start)], axis=1))
+        early = append(problem.parameters, at_times(x, start))
         off = np.asarray(jax.jit(jax.vmap(miss))(early, jax.vmap(piece.normal)(x)))
         if off.max() > 1e-8:
             raise ValueError(f"the normal derivative on '{piece.name}' and the initial condition disagree by "

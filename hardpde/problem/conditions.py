@@ -91,7 +91,7 @@ def robin(on: str, field: str, a: Any, b: Any, g: Any = 0.0) -> Condition:
     _check_coefficients(on, a=a, b=b)
     _nonzero(a, b, on, field)
 
-    def lhs(q, x, n):
+    def lhs(q: State, x: Array, n: Array) -> Any:
         flux = q.gradient(field) @ n
         return evaluate(a, x) * q[field] + evaluate(b, x) * flux
 
@@ -123,7 +123,7 @@ def interface(on: str, fields: tuple[str, str], *, conductivity: tuple[Any, Any]
         raise ValueError(f"the interface '{on}' needs two fields and two conductivities, those inside first")
     inner, outer = fields
 
-    def lhs(q, x, n):
+    def lhs(q: State, x: Array, n: Array) -> Any:
         k_inner, k_outer = (evaluate(k, x) for k in conductivity)
         return q[outer] - q[inner], k_outer * (q.gradient(outer) @ n) - k_inner * (q.gradient(inner) @ n)
 
@@ -175,7 +175,7 @@ def slip(on: str, velocity: str) -> Condition:
 
     _check_field(on, velocity)
 
-    def lhs(q, x, n):
+    def lhs(q: State, x: Array, n: Array) -> Any:
         try:
             gradient = q.gradient(velocity)
         except ValueError:
@@ -191,7 +191,7 @@ def traction(on: str, velocity: str, g: Any = 0.0, *, pressure: str | None = Non
     """σ n = g with σ = −p I + μ(∇u + ∇uᵀ) + λ (∇·u) I; p and λ (`bulk`) may be absent."""
     _check_field(on, velocity)
 
-    def lhs(q, x, n):
+    def lhs(q: State, x: Array, n: Array) -> Any:
         gradient = q.gradient(velocity)
         stress = evaluate(viscosity, x) * (gradient + gradient.T)
         normal = evaluate(bulk, x) * jnp.trace(gradient) - (q[pressure] if pressure else 0.0)

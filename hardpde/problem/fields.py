@@ -205,7 +205,7 @@ def asks_for_laplacian(schema: Schema, residual: Callable[[Array, State, State],
             read.append(True)
             return self[2]  # type: ignore[return-value]
 
-    def trace(x, q, dq):
+    def trace(x: Array, q: Array, dq: Array) -> None:
         residual(x, schema.state(q), schema.derivatives(dq, Recorder))
 
     c, m = schema.coordinates, schema.size

@@ -7,17 +7,21 @@ every ansatz. Pieces may touch with any rows, as long as some state satisfies al
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
-from hardpde.geometry import Piece, Shape, gap_matrix, stack, touching_points
+from hardpde.geometry import Piece, Shape, at_times, gap_matrix, stack, touching_points
 from hardpde.geometry.algorithms.gaps import are_whole
+from hardpde.geometry.algorithms.stacking import Group
 from hardpde.problem.conditions import INITIAL, Condition
 from hardpde.problem.fields import Schema
 from hardpde.problem.parameters import Parameter, append
 
+Which = tuple[int, ...]  # numbers of conditions, or of pieces
 _TOLERANCE = 1e-8
 PARAMETER_VALUES = 8  # at which the conditions of a corner are compared
 _SLOPE = 0.7  # of a collar that shrinks towards a sharp corner: those of its two sides stay apart
@@ -41,7 +45,7 @@ class Layout:
     shrinks: np.ndarray  # (n, k) which pieces end at them
     size: float  # of the domain: what is small against it is rounding
 
-    def widths(self, numbers, feet):
+    def widths(self, numbers: Array, feet: Array) -> Array:
         """The collars (k,) of pieces (k,) at their own points (k, d): they shrink to nothing at sharp corners."""
         collar = jnp.asarray(self.collar)[numbers]
         if not len(self.sharp):
@@ -115,7 +119,7 @@ def _slope_rows(a: np.ndarray, schema: Schema, name: str) -> np.ndarray:
     return some
 
 
-def _sharp(pieces, stated, domain) -> tuple[np.ndarray, np.ndarray]:
+def _sharp(pieces: Sequence[Piece], stated: Sequence[Sequence[float]], domain: Shape) -> tuple[np.ndarray, np.ndarray]:
     """The sharp corners that were stated and which pieces end there."""
     if not len(stated):
         return np.zeros((0, domain.dim)), np.zeros((len(pieces), 0), bool)
@@ -130,7 +134,7 @@ def _sharp(pieces, stated, domain) -> tuple[np.ndarray, np.ndarray]:
     return points, ends
 
 
-def _room(pieces, touching, domain) -> np.ndarray:
+def _room(pieces: tuple[Piece, ...], touching: np.ndarray, domain: Shape) -> np.ndarray:
     """How wide the collars of pieces that are cut may be, (n,).
 
     Such a piece goes on, as far as closest points are concerned, beyond the domain: there it must keep clear of
@@ -163,16 +167,17 @@ def _room(pieces, touching, domain) -> np.ndarray:
 
 
 @partial(jax.jit, static_argnums=0)
-def _depths(domain: Shape, x):
+def _depths(domain: Shape, x: Array) -> Array:
     return jax.vmap(domain.sdf)(x)
 
 
 @partial(jax.jit, static_argnums=0)
-def _feet(piece: Piece, x):
+def _feet(piece: Piece, x: Array) -> Array:
     return jax.vmap(piece.closest)(x)
 
 
-def _collars(pieces, most, gap, room, domain, stated) -> np.ndarray:
+def _collars(pieces: Sequence[Piece], most: np.ndarray, gap: np.ndarray, room: np.ndarray, domain: Shape,
+             stated: float | dict[str, float] | None) -> np.ndarray:
     """The most that is wanted, within the reach of the curve and half the size of the domain; or what was stated."""
     lo, hi = map(np.asarray, domain.bounds)
     widest = 0.5 * float(np.min(hi - lo))
@@ -198,20 +203,20 @@ def _collars(pieces, most, gap, room, domain, stated) -> np.ndarray:
 class _Probe:
     """Evaluates conditions at sample points with NumPy results; one compilation for each set of conditions."""
 
-    def __init__(self, schema, conditions, time, parameters):
+    def __init__(self, schema: Schema, conditions: Sequence[Condition], time: tuple[float, float] | None,
+                 parameters: Sequence[Parameter]) -> None:
         self.schema, self.conditions, self.time, self.parameters = schema, conditions, time, parameters
         self.rng = np.random.default_rng(0)
-        self._compiled: dict = {}
+        self._compiled: dict[Which, Any] = {}
 
     def at(self, points: np.ndarray, time: float | None = None) -> np.ndarray:
         """Append a time to spatial points, the one given or random ones, and values of the parameters."""
         if self.time is not None:
             start, end = self.time
-            t = self.rng.uniform(start, end, (len(points), 1)) if time is None else np.full((len(points), 1), time)
-            points = np.concatenate([points, t], axis=1)
+            points = at_times(points, self.rng.uniform(start, end, (len(points), 1)) if time is None else time)
         return np.asarray(append(self.parameters, points))
 
-    def rows(self, which, x, n) -> tuple[np.ndarray, np.ndarray]:
+    def rows(self, which: Which, x: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """A (k, r, m), g (k, r) of the conditions `which` at points x (k, c) with normals n (k, d)."""
         if which not in self._compiled:
             self._compiled[which] = jax.jit(jax.vmap(
@@ -221,22 +226,23 @@ class _Probe:
         a, g = self._compiled[which](np.pad(x, pad, mode="edge"), np.pad(n, pad, mode="edge"))
         return np.asarray(a)[: len(x)], np.asarray(g)[: len(x)]
 
-    def initial_rows(self, which, points) -> tuple[np.ndarray, np.ndarray]:
+    def initial_rows(self, which: Which, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        assert self.time is not None
         return self.rows(which, self.at(points, self.time[0]), np.zeros((len(points), self.schema.dim)))
 
 
-def stacked_rows(conditions: Sequence[Condition], schema: Schema, x, n):
+def stacked_rows(conditions: Sequence[Condition], schema: Schema, x: Array, n: Array) -> tuple[Array, Array]:
     """A (r, m) and g (r,) of several conditions at one point."""
     parts = [condition.matrix(schema, x, n) for condition in conditions]
     return jnp.concatenate([a for a, _ in parts]), jnp.concatenate([g for _, g in parts])
 
 
-def _samples(group, each: int = 8) -> tuple[np.ndarray, np.ndarray]:
+def _samples(group: Group, each: int = 8) -> tuple[np.ndarray, np.ndarray]:
     """Points of every piece of a group and the domain's normals there, (k · each, d)."""
 
     @jax.jit
-    def sample(params, sign, keys):
-        def one(p, sign, key):
+    def sample(params: Array, sign: Array, keys: Array) -> tuple[Array, Array]:
+        def one(p: Array, sign: Array, key: Array) -> tuple[Array, Array]:
             points = group.kind.sample(p, key, each)
             return points, sign * jax.vmap(lambda x: group.kind.normal(p, x))(points)
 
@@ -256,7 +262,7 @@ def _rank(a: np.ndarray) -> np.ndarray:
     return np.linalg.matrix_rank(_unit(a), tol=1e-6) if a.size else np.zeros(a.shape[:-2], int)
 
 
-def _check_rows(a, g, where, names) -> None:
+def _check_rows(a: np.ndarray, g: np.ndarray, where: str, names: Sequence[str]) -> None:
     if not np.isfinite(a).all():
         raise ValueError(f"the left side of a condition {where} is not a finite number; check its coefficients")
     if not np.isfinite(g).all():
@@ -269,17 +275,19 @@ def _check_rows(a, g, where, names) -> None:
                          f"keep only rows that say something new")
 
 
-def _check_initial(probe, domain, start) -> None:
+def _check_initial(probe: _Probe, domain: Shape, start: Which) -> None:
     if not start:
         return
     a, g = probe.initial_rows(start, np.asarray(domain.sample(jax.random.key(1), 64)))
     _check_rows(a, g, "at the start of time", [probe.conditions[c].name for c in start])
 
 
-def _check_start(probe, start, which, name, points, normals) -> np.ndarray:
+def _check_start(probe: _Probe, start: Which, which: Which, name: str, points: np.ndarray,
+                 normals: np.ndarray) -> np.ndarray:
     """Which rows on a boundary the initial condition already fixes; their data must agree with it."""
     if not start:
         return np.zeros(0, bool)
+    assert probe.time is not None
     x = probe.at(points, probe.time[0])
     a0, g0 = probe.initial_rows(start, points)
     a, g = probe.rows(which, x, normals)
@@ -300,21 +308,23 @@ def _check_start(probe, start, which, name, points, normals) -> np.ndarray:
     return bound
 
 
-def _check_corners(probe, of_piece, pieces, touching, bound, domain, start) -> None:
+def _check_corners(probe: _Probe, of_piece: Sequence[Which], pieces: Sequence[Piece], touching: np.ndarray,
+                   bound: np.ndarray, domain: Shape, start: Which) -> None:
     """Where pieces meet, some state must satisfy the conditions of all of them, for every time."""
-    done: set[tuple] = set()
-    for i, j in zip(*np.nonzero(np.triu(touching))):
+    done: set[tuple[Any, ...]] = set()
+    for i, j in np.argwhere(np.triu(touching)).tolist():
         for point in touching_points(pieces[i], pieces[j], domain):
-            near = [int(k) for k in np.flatnonzero(touching[i] | touching[j])
+            near = [k for k in np.flatnonzero(touching[i] | touching[j]).tolist()
                     if np.linalg.norm(np.asarray(pieces[k].closest(jnp.asarray(point))) - point) < 1e-7 * domain.size]
-            meeting = tuple(sorted({int(i), int(j), *near}))
+            meeting = tuple(sorted({i, j, *near}))
             where = (meeting, *np.round(point / domain.size, 7))
             if where not in done:
                 done.add(where)
                 _check_corner(probe, of_piece, pieces, meeting, bound, point, start)
 
 
-def _check_corner(probe, of_piece, pieces, meeting, bound, point, start) -> None:
+def _check_corner(probe: _Probe, of_piece: Sequence[Which], pieces: Sequence[Piece], meeting: Which,
+                  bound: np.ndarray, point: np.ndarray, start: Which) -> None:
     names = " and ".join(dict.fromkeys(f"'{pieces[k].name}'" for k in meeting))
     times = [None] if probe.time is None else [*np.linspace(probe.time[0], probe.time[1], 4)]
     repeated = np.repeat(point[None], PARAMETER_VALUES if probe.parameters else 1, axis=0)
@@ -359,5 +369,5 @@ def _left_null(a: np.ndarray) -> np.ndarray:
     return u[:, rank:].T
 
 
-def _point(x) -> str:
+def _point(x: Sequence[float] | np.ndarray) -> str:
     return "(" + ", ".join(f"{v:.4g}" for v in x) + ")"

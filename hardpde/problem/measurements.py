@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from hardpde.geometry import at_times
 from hardpde.problem.parameters import column
 from hardpde.support.checking import is_positive
 
@@ -40,7 +41,7 @@ class Measurement:
             t = column(f"t of {what}", self.t, len(x))
             if not (t.min() >= start and t.max() <= end):
                 raise ValueError(f"{what} has a time outside {problem.time}")
-            x = np.concatenate([x, t], axis=1)
+            x = at_times(x, t)
         x = problem.back(x)
         off = np.asarray(jax.jit(jax.vmap(problem.domain.sdf))(x[:, :dim]))
         if off.max() > 1e-6 * problem.domain.size:

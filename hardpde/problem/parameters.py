@@ -142,7 +142,7 @@ def values(known: Sequence[Parameter], stated: Mapping[str, Any]) -> dict[str, n
 
 
 def single(known: Sequence[Parameter], stated: Mapping[str, Any]) -> list[float]:
-    """The same where there is one number for each parameter."""
+    """What a user states for one problem of a family: a number for each parameter, in their order."""
     found = values(known, stated)
     for name, value in found.items():
         if value.ndim:

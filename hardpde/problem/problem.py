@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.geometry import Boundary, Shape, TimeSlice
+from hardpde.geometry import Boundary, Shape, TimeSlice, at_times
 from hardpde.problem.conditions import INITIAL, Condition, Periodic
 from hardpde.problem.family import member, together
 from hardpde.problem.fields import Schema, State, asks_for_laplacian, flat, make_schema
@@ -244,12 +244,11 @@ class Problem:
         """n points (n, c) at random places, times and values of the parameters spread over their ranges."""
         points = self.domain.sample(key, n)
         if self.time is not None:
-            t = jax.random.uniform(key, (n, 1), minval=self.time[0], maxval=self.time[1])
-            points = jnp.concatenate([points, t], axis=1)
+            points = at_times(points, jax.random.uniform(key, (n, 1), minval=self.time[0], maxval=self.time[1]))
         return append(self.parameters, points)
 
     def everywhen(self, points: Array) -> Array:
         """Points of space (n, d) as points of the problem, at times and parameters all over their ranges, (n, c)."""
         if self.time is not None:
-            points = jnp.concatenate([points, jnp.linspace(*self.time, len(points))[:, None]], axis=1)
+            points = at_times(points, jnp.linspace(*self.time, len(points)))
         return append(self.parameters, points)

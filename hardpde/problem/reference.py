@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from hardpde.geometry import at_times
 from hardpde.support.files import as_path, replacing
 
 if TYPE_CHECKING:
@@ -90,19 +91,24 @@ def shares(x: np.ndarray, cells: np.ndarray) -> np.ndarray:
     return np.bincount(cells.ravel(), np.repeat(sizes / count, count), len(x))
 
 
+def known_values(problem: "Problem", x: np.ndarray, times: np.ndarray | None) -> dict[str, np.ndarray]:
+    """The known solution at nodes x (n, d): (n, *shape) or, at k times, (k, n, *shape); NaN where a field does not
+    live."""
+    assert problem.exact is not None
+    evaluate = jax.jit(jax.vmap(problem.exact))
+    if times is None:
+        return problem.masked(evaluate(x), x)
+    slices = [evaluate(at_times(x, t)) for t in times]
+    return problem.masked({name: np.stack([np.asarray(s[name]) for s in slices]) for name in slices[0]}, x)
+
+
 def exact_reference(problem: "Problem", points: int | None = None, times: int = 11) -> Reference:
     """The known solution at points drawn in the domain (4,000, or 10,000 in more than three dimensions), at
     equally spaced times."""
-    assert problem.exact is not None
     points = points or (4_000 if problem.schema.dim <= 3 else 10_000)
     x = np.asarray(problem.domain.sample(jax.random.key(7), points))
     if problem.mapping is not None:
         x = problem.places(x)
-    evaluate = jax.jit(jax.vmap(problem.exact))
-    about = {"kind": "known solution", "points": points}
-    if problem.time is None:
-        return Reference(x, problem.masked(evaluate(x), x), about=about)
-    instants = np.linspace(*problem.time, times)
-    slices = [evaluate(np.concatenate([x, np.full((len(x), 1), t)], axis=1)) for t in instants]
-    values = {name: np.stack([np.asarray(s[name]) for s in slices]) for name in slices[0]}
-    return Reference(x, problem.masked(values, x), instants, about=about)
+    instants = None if problem.time is None else np.linspace(*problem.time, times)
+    return Reference(x, known_values(problem, x, instants), instants,
+                     about={"kind": "known solution", "points": points})

@@ -17,7 +17,7 @@ from hardpde.problem.parameters import Undeclared, declaring
 from hardpde.problem.reference import Reference
 from hardpde.support.checking import is_whole
 from hardpde.support.compiling import compiled_quickly
-from hardpde.support.messages import first_line
+from hardpde.support.messages import evaluating, first_line
 
 if TYPE_CHECKING:
     from hardpde.problem.problem import Problem
@@ -130,12 +130,8 @@ def check_mapping(problem: "Problem") -> None:
         raise ValueError("with a mapping, state gradients={…} in place of a Laplacian, and no regions or periodic "
                          "conditions")
     x = problem.sample(jax.random.key(15), 4000)
-    try:
+    with evaluating("the mapping"):
         place, slope = jax.jit(jax.vmap(lambda x: (mapping(x), jax.jacfwd(mapping)(x))))(x)
-    except ValueError as error:
-        raise ValueError(f"the mapping: {first_line(error)}") from None
-    except Exception as error:
-        raise ValueError(f"the mapping cannot be evaluated: {type(error).__name__}: {first_line(error)}") from None
     if place.shape != (len(x), d):
         raise ValueError(f"the mapping returns an array of shape {place.shape[1:]}; it is the place, ({d},)")
     if problem.time is not None and np.abs(slope[:, :, d]).max() > 0:
@@ -173,13 +169,9 @@ def check_residual(problem: "Problem") -> None:
         state, derivatives = schema.state(q), schema.derivatives(dq)
         return jax.vmap(lambda x: problem.stated_equations(problem.place(x), state, derivatives))(x), hints
 
-    try:
+    with evaluating("residual"):
         q, *dq = np.random.default_rng(4).standard_normal((1 + problem.derivatives, schema.size))
         values, hints = jax.tree.map(np.asarray, evaluate(jax.random.key(4), q, np.stack(dq)))
-    except ValueError as error:
-        raise ValueError(f"residual: {first_line(error)}") from None
-    except Exception as error:
-        raise ValueError(f"residual cannot be evaluated: {type(error).__name__}: {first_line(error)}") from None
     if values.shape[1] != expected:
         raise ValueError(f"residual returns {values.shape[1]} equations and {expected} are expected, one for each "
                          f"component of a field that is not a gradient; state equations={values.shape[1]} "

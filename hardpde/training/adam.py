@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from hardpde.training.line_search import select
 from hardpde.support.checking import check_at_least
+from hardpde.training.line_search import select
 
 
 class PlateauState(NamedTuple):

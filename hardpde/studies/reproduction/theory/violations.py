@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from hardpde.ansatz.paper import Paper
 from hardpde.evaluation.certificate import boundary_points, random_models
 from hardpde.evaluation.figures.base import COLOURS, GREY
-from hardpde.geometry import Ball, Shape
+from hardpde.geometry import Ball, Shape, at_times
 from hardpde.methods.exact import exact
 from hardpde.networks.mlp import MLP
 from hardpde.problem.conditions import robin
@@ -102,7 +102,7 @@ def boundary_places(problem: Problem, points: int) -> Places:
         if condition.on in problem.domain.boundaries:
             x, n = boundary_points(problem, condition.on, points)
             if problem.time is not None:
-                x = np.concatenate([x, np.random.default_rng(1).uniform(*problem.time, (len(x), 1))], axis=1)
+                x = at_times(x, np.random.default_rng(1).uniform(*problem.time, (len(x), 1)))
             a, g = map(np.asarray, jax.jit(jax.vmap(partial(condition.matrix, problem.schema)))(x, n))
             size = np.linalg.norm(a[:, 0], axis=1)
             parts.append((np.full(len(x), condition.on), x, a[:, 0] / size[:, None], g[:, 0] / size))
