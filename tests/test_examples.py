@@ -100,7 +100,7 @@ def test_training_approaches_it_with_every_condition_held(example):
     assert error < BOUNDS[name]
 
 
-def test_errors_and_picture():
+def test_an_example_tells_its_errors_and_draws_its_picture():
     """What an example prints and draws; a rod is the cheapest."""
     problem = load("heat_rod").problem
     solution = hp.solve(problem, steps=[20, 0], options={"width": 8, "depth": 2, "points": 64})

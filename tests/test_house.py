@@ -105,7 +105,7 @@ def test_every_function_states_its_types():
     assert tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["tool"]["mypy"]["disallow_untyped_defs"]
 
 
-# Imports every module, those that may draw or need NGSolve last, and says what else came and which classes inherit what.
+# Imports every module, those that may draw or need NGSolve last; says what else came and which classes inherit what.
 IMPORTER = """
 import importlib, inspect, json, sys
 import hardpde

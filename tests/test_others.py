@@ -196,7 +196,7 @@ def test_timings_leave_the_first_steps_of_a_stage_out():
     assert others.timings([("adam", 1, 2.0)])["step_ms"] == {"adam": None}
 
 
-def test_lines_of_code(tmp_path):
+def test_lines_of_code_leave_out_docstrings_comments_and_blanks(tmp_path):
     path = tmp_path / "code.py"
     words = '"""Words.\n\nMore words."""'
     path.write_text(f"{words}\n\nimport os\n\n# why\nx = 1  # what\n\n\ndef f():\n    {words}\n    return x\n")

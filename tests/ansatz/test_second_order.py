@@ -45,7 +45,7 @@ def solved(make, method):
 
 
 @pytest.mark.parametrize("stack", [None, 3])
-def test_laplacians_of_networks(stack):
+def test_laplacians_of_networks_are_traces_of_their_hessians(stack):
     network = randomise(mlp(jax.random.key(0), [3, 6, 5, 2], stack=stack), jax.random.key(1))
     x = jax.random.normal(jax.random.key(2), (7, 3))
 

@@ -86,7 +86,7 @@ def elsewhere(tmp_path, monkeypatch):
 # --- What is printed and written -----------------------------------------------------------------------------
 
 
-def test_list(capsys):
+def test_list_names_problems_and_methods(capsys):
     code, out, _ = call(capsys, "list", "--json")
     assert code == 0
     assert last_json(out) == {"problems": list(PROBLEMS), "methods": list(METHODS)}
@@ -95,7 +95,7 @@ def test_list(capsys):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_check(capsys, user, elsewhere, method):
+def test_check_certifies_every_condition(capsys, user, elsewhere, method):
     code, out, err = call(capsys, "check", user, "--method", method, "--json")
     assert code == 0, err
     assert len(out.splitlines()) == 1
@@ -356,7 +356,7 @@ def test_ctrl_c_is_answered_by_how_to_go_on(user, elsewhere):
     (["dance"], ["dance"]),
     ([], ["COMMAND"]),
 ], ids=lambda value: "_".join(value)[:40] if isinstance(value, list) else None)
-def test_mistakes(capsys, line, elsewhere, words, says):
+def test_a_mistake_in_the_words_is_one_sentence_and_writes_nothing(capsys, line, elsewhere, words, says):
     (elsewhere / "full").mkdir()
     (elsewhere / "full" / "note.txt").write_text("mine")
     refused(call(capsys, *[line if word == "USER" else word for word in words]), *says)
@@ -447,7 +447,7 @@ def test_options_of_a_problem_that_are_wrong(capsys, elsewhere, words, says):
     refused(call(capsys, "check", "optional.py", *words), *says)
 
 
-def test_options_of_a_problem(capsys, elsewhere):
+def test_a_problem_that_is_a_function_takes_options(capsys, elsewhere):
     (elsewhere / "optional.py").write_text(OPTIONAL)
     code, out, _ = call(capsys, "check", "optional.py", "--with", "rate=2", "--with", "steep=true", "--json")
     assert code == 0 and last_json(out)["max_violation"] < 1e-12

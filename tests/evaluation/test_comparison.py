@@ -162,7 +162,7 @@ def tables_in(text):
     return found
 
 
-def test_a_table_over_time():
+def test_tables_over_time_have_times_their_average_and_baselines():
     text = markdown(summarise(made_records()), REFUSED, BASELINES, ["grad_T"], "battery-pack")
     tables = tables_in(text)
     assert list(tables) == ["MAE of T", "MAPE of T, %", "Conditions and cost"]
@@ -179,7 +179,7 @@ def test_a_table_over_time():
     assert "MAE of grad_T[1]" in everything and "initial temperature" not in everything
 
 
-def test_a_table_of_a_steady_state():
+def test_tables_of_a_steady_state_have_parts_and_no_times():
     records = made_records(timed=False, components=("u[0]", "u[1]", "p"))
     for record in records:
         for run in record["runs"]:

@@ -441,7 +441,7 @@ def test_scales_count_area_and_not_nodes(holed):
     assert field_map(crowded, cells, values).axes[0].collections[0].get_clim()[1] < 1.1
 
 
-def test_a_window_round_small_holes(monkeypatch):
+def test_small_holes_that_lie_together_have_a_window_of_their_own(monkeypatch):
     n = 60
     grid = np.meshgrid(np.linspace(-2, 6, 2 * n + 1), np.linspace(-2, 2, n + 1), indexing="ij")
     x = np.stack(grid, -1).reshape(-1, 2)

@@ -330,7 +330,7 @@ def test_one_device_is_the_formulation_itself():
     (["--coordinator", "here", "--processes", "2", "--process", "0"], "'here'; it is HOST:PORT"),
     (["--coordinator", "here:1", "--processes", "2", "--process", "2"], "process 2 of 2 is asked for"),
 ])
-def test_mistakes(capsys, tmp_path, monkeypatch, words, says):
+def test_a_mistake_about_devices_is_a_sentence_and_writes_nothing(capsys, tmp_path, monkeypatch, words, says):
     monkeypatch.chdir(tmp_path)
     assert main(["solve", "poisson", *words]) == 2
     assert says in capsys.readouterr().err

@@ -171,7 +171,7 @@ def test_feet_on_a_patch_move_continuously_along_its_normals():
     assert kind.reach((), inside=False) == math.inf
 
 
-def test_derivatives_of_feet():
+def test_derivatives_of_feet_agree_with_finite_differences():
     mesh = egg()
     kind = hp.Solid(np.array(mesh.vertices), np.array(mesh.faces)).pieces[0].kind
     x, v, h = jnp.array([0.5, 0.3, 0.31]), jnp.array([0.3, -0.5, 0.2]), 1e-5
@@ -276,7 +276,7 @@ def drawing(path, body):
 SLOT = '<path id="slot" d="M 1 0 L 3 0 A 1 1 0 0 1 3 2 L 1 2 A 1 1 0 0 1 1 0 Z"/>'
 
 
-def test_an_svg_drawing(tmp_path):
+def test_an_svg_drawing_becomes_its_outline_with_holes_and_names(tmp_path):
     path = drawing(tmp_path / "a.svg", SLOT + '<circle cx="1" cy="0.75" r="0.3" class="bolt"/>'
                    '<rect x="2.4" y="0.8" width="0.6" height="0.4"/>')
     shape = hp.read_outline(path, "window")
@@ -299,7 +299,7 @@ def test_an_svg_drawing(tmp_path):
     np.testing.assert_allclose(np.linalg.norm(x - centre, axis=1), 1, atol=1e-6)
 
 
-def test_curves_and_nested_outlines_of_an_svg(tmp_path):
+def test_curves_of_an_svg_keep_their_corners_and_outlines_may_be_nested(tmp_path):
     path = drawing(tmp_path / "b.svg", '<rect id="plate" width="4" height="2"/><rect id="gap" x="1" y="0.5" width="2" '
                    'height="1"/><circle id="island" cx="2" cy="1" r="0.25"/>'
                    '<path id="drop" d="M 0.5 0.2 C 0.9 0.6 0.9 1 0.5 1 C 0.1 1 0.1 0.6 0.5 0.2 Z"/>')
@@ -311,7 +311,7 @@ def test_curves_and_nested_outlines_of_an_svg(tmp_path):
     assert set(shape.boundaries) == {"plate", "gap", "island", "drop"}
 
 
-def test_a_dxf_drawing(tmp_path):
+def test_a_dxf_drawing_becomes_its_outline_with_a_boundary_for_each_layer(tmp_path):
     document = ezdxf.new()
     space = document.modelspace()
     space.add_lwpolyline([(0, 0), (3, 0), (3, 1)], dxfattribs={"layer": "wall"})
@@ -359,7 +359,7 @@ def plate_mesh(a, b, n=40):
                        field_data={"left": np.array([1, 1]), "hole": np.array([2, 1]), "plate": np.array([9, 2])})
 
 
-def test_a_plane_mesh(tmp_path):
+def test_a_plane_mesh_becomes_its_outline_with_smooth_holes(tmp_path):
     meshio.gmsh.write(str(tmp_path / "a.msh"), plate_mesh(0.4, 0.25), "2.2", binary=False)
     shape = hp.read_mesh(tmp_path / "a.msh", "sides")
     kinds = {name: [type(p.kind).__name__ for p in b.pieces] for name, b in shape.boundaries.items()}

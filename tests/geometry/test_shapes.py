@@ -191,7 +191,7 @@ def test_boundary_samples_lie_on_the_boundary_and_normals_leave(name):
 
 
 @shapes
-def test_closest_points(name):
+def test_closest_points_lie_on_the_boundary_at_the_distance(name):
     shape = SHAPES[name]
     for boundary in shape.boundaries.values():
         x = around(shape)
@@ -257,17 +257,17 @@ def test_signed_distance_of_a_piece_is_smooth_across_it():
 
 
 @pytest.mark.parametrize("name", MEASURES)
-def test_exact_measures(name):
+def test_measures_with_a_formula_are_exact(name):
     assert SHAPES[name].measure == pytest.approx(MEASURES[name], rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ESTIMATES)
-def test_estimated_measures(name):
+def test_measures_without_a_formula_are_estimated_to_a_thousandth(name):
     assert SHAPES[name].measure == pytest.approx(ESTIMATES[name], rel=1e-3)
 
 
 @pytest.mark.parametrize("name, boundary", PERIMETERS)
-def test_boundary_measures(name, boundary):
+def test_boundaries_have_their_length_or_area(name, boundary):
     expected = PERIMETERS[name, boundary]
     assert SHAPES[name].boundaries[boundary].measure == pytest.approx(expected, rel=2e-3)
 
@@ -338,7 +338,7 @@ def test_everything_is_jittable_and_hashable():
     assert jax.jit(boundary.sample, static_argnums=1)(key(), 7).shape == (7, 2)
 
 
-def test_reach():
+def test_reach_is_the_radius_of_curvature_inside_and_none_where_flat():
     pack = COMPOUNDS["pack"]
     assert pack.boundaries["one"].pieces[0].reach == math.inf
     assert PRIMITIVES["ball2"].pieces[0].reach == 1.5
@@ -348,7 +348,7 @@ def test_reach():
     assert fine.kind.reach(fine.params, False) == math.inf
 
 
-def test_time_slice():
+def test_the_start_is_a_boundary_with_distance_t():
     initial = TimeSlice(COMPOUNDS["pack"])
     x = jnp.array([2.0, 1.0, 0.3])
     assert initial.name == "initial" and initial.distance(x) == pytest.approx(0.3)
@@ -429,7 +429,7 @@ def test_tangential_contact_is_a_gap_of_zero():
     assert gap_matrix((bottom, *curve.pieces), shape)[0, 1] == 0
 
 
-def test_touching_points():
+def test_touching_points_are_where_pieces_meet():
     def sorted_points(points):
         return np.array(sorted(points.tolist()))
 

@@ -368,7 +368,7 @@ OLD = ([1.0] * 5, [1.0, 2.0, 7.0, 0.2, 30.0])
 
 
 @pytest.mark.parametrize("method, size", [(pinn_la, np.max), (pinn_la2, np.mean)], ids=["max", "mean"])
-def test_annealing(method, size):
+def test_annealed_weights_and_gradient_are_those_of_their_formula(method, size):
     """λ ← (1 − α) λ + α size |∇L_equations| / mean |∇ λ L|, and the gradient is Σ λ ∇L with the new ones."""
     model, batch, terms = by_hand("slab")
     losses, slopes = losses_of(terms)
@@ -513,7 +513,7 @@ def test_a_face_knows_its_two_networks_only():
     assert (after[4:] < 1e-25).all() and after[0] > 1e-3
 
 
-def test_the_state_of_fbpinn():
+def test_fbpinn_is_a_sum_of_windows_times_networks():
     """Σ windows × networks of (x − centre)/width, over the box that holds the domain; time is left as it is."""
     formulation = fbpinn(oven(), blocks=(3, 4), points=16, boundary=16, initial=8, **TINY)
     model, batch = drawn(formulation)

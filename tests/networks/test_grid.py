@@ -40,7 +40,7 @@ def test_every_point_is_in_one_block(grid):
 
 
 @each_grid
-def test_points_on_lines_and_beyond(grid):
+def test_points_on_lines_and_beyond_belong_to_a_block_that_holds_them(grid):
     lo, hi = grid.corners
     for x in (lo, hi):
         ids = np.asarray(jax.vmap(grid.block)(x))
@@ -81,7 +81,7 @@ def test_a_full_block_keeps_its_first_points():
     assert order[1].tolist() == [0, 2] and order[0, 0] == 1 and order[2, 0] == 4
 
 
-def test_groups_of_many_batches():
+def test_batches_are_grouped_each_as_if_alone():
     ids = np.random.default_rng(1).integers(0, 4, (3, 30))
     order, mask = jax.jit(jax.vmap(partial(group, number=4, capacity=20)))(ids)
     for k in range(3):
@@ -135,7 +135,7 @@ def test_faces_and_blocks_in_holes_are_not_live():
     ((-8, -12), (8, 12), 24, (4, 6)), ((-2, -2), (6, 2), 24, (6, 3)), ((0, 0), (1, 1), 24, (4, 4)),
     ((0, 0), (30, 1), 24, (24, 1)), ((0, 0, 0), (1, 1, 1), 24, (2, 2, 2)), ((0, 0, 0), (2, 1, 1), 24, (4, 2, 2)),
     ((-1,), (3,), 24, (8,)), ((-1,), (3,), 5, (5,)), ((0, 0), (1, 1), 1, (1, 1))])
-def test_default_counts(lower, upper, most, expected):
+def test_blocks_are_as_near_to_squares_as_their_number_allows(lower, upper, most, expected):
     assert default_counts(lower, upper, most) == expected
 
 

@@ -19,7 +19,7 @@ from helpers import close
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 @pytest.mark.parametrize("stack", [None, 3])
-def test_jets_of_networks(stack):
+def test_jets_of_networks_are_derivatives(stack):
     network = randomise(mlp(jax.random.key(0), [4, 6, 5, 2], stack=stack), jax.random.key(1))
     inputs = jax.random.normal(jax.random.key(2), (4, 3, 7))  # 4 inputs, 2 tangents, 7 points
 

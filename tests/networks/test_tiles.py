@@ -106,14 +106,14 @@ def test_parts_come_back_to_their_points():
     assert (counted == np.sort(points[:, 0])[: len(counted)]).all() and len(set(own[own < n])) == len(counted) > 100
 
 
-def test_networks_by_tile():
+def test_a_tile_has_the_network_of_its_owner():
     stack = mlp(jax.random.key(0), [2, 5, 1], stack=3)
     tiled = Tiled(*[jnp.zeros(())] * 4, owners=(0, 1, 1, 2))
     assert all((a[j] == b[i]).all() for a, b in zip(jax.tree.leaves(tiled.networks(stack)), jax.tree.leaves(stack))
                for j, i in enumerate(tiled.owners))
 
 
-def test_parts_of_an_array():
+def test_parts_of_an_array_interleave_and_come_back():
     array = np.random.default_rng(0).normal(size=(2, 3, 12))
     parts = cut(array, 4)
     assert (parts[1] == array[..., 1::4]).all() and (glue(parts) == array).all()

@@ -52,7 +52,7 @@ def formula(model, lower, upper, counts, sigma, y):
 
 @pytest.mark.parametrize("setting, inputs, coordinates, second", [
     (LINE, line, 1, 0), (LINE, line, 1, 1), (PLANE, plane, 3, 0), (PLANE, plane, 3, 2)])
-def test_jets(setting, inputs, coordinates, second):
+def test_jets_are_derivatives_of_windows_times_networks(setting, inputs, coordinates, second):
     model = network(**setting)
     grid = {name: setting[name] for name in ("lower", "upper", "counts", "sigma")}
     x = jax.random.uniform(jax.random.key(2), (9, coordinates), minval=-0.8, maxval=1.4)
@@ -76,7 +76,7 @@ def test_jets(setting, inputs, coordinates, second):
     assert only_values.shape == (2, 1, 9) and np.abs(only_values[:, 0].T - values).max() < 1e-10
 
 
-def test_products_of_jets():
+def test_products_of_jets_are_jets_of_products():
     def one(x):
         return jnp.stack([x[0] * x[1] ** 2, jnp.sin(x[2] + x[0])])
 

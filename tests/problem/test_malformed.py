@@ -639,5 +639,5 @@ def test_wrong_words_are_answered_by_a_sentence(capsys, folder, words, says):
     assert says in refused(capsys, *words)
 
 
-def test_there_are_many():
+def test_at_least_two_hundred_mistakes_are_tried():
     assert len(TABLE) + len(DAMAGES) + len(FILES) + len(WORDS) >= 200

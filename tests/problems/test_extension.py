@@ -287,7 +287,7 @@ def test_the_preset_of_the_printed_airfoil_is_the_papers():
     assert (adam["steps"], adam["options"]["learning_rate"], lbfgs["optimiser"]) == (5000, 1e-3, "lbfgs")
 
 
-def test_the_printed_airfoil():
+def test_the_printed_airfoil_has_the_papers_networks_and_equations_and_a_close_distance():
     from hardpde.problems import PROBLEMS
 
     problem = PROBLEMS["airfoil-printed"]()

@@ -437,7 +437,7 @@ def test_a_comparison_prints_one_object(compared):
     assert "rod by pinn, 2 seeds at once" in err and "Traceback" not in err
 
 
-def test_one_method_more_and_a_report_again(copy):
+def test_another_method_may_be_added_and_none_is_trained_twice(copy):
     """A resumed comparison may be asked for other methods; none is trained twice, and none is lost."""
     folder, words = copy
     (folder / "report.html").unlink()
@@ -475,7 +475,7 @@ def test_force_begins_anew(copy):
     (["--resume", "--schedule", "as-published"], ["other settings of"]),
     (["--resume", "--set", "pinn.layers=[7]"], ["was begun with other settings of pinn;"]),
 ], ids=["neither", "both", "seeds", "steps", "preset", "schedule", "option"])
-def test_a_comparison_that_exists(copy, more, says):
+def test_a_comparison_that_exists_is_left_alone_unless_resumed_or_forced(copy, more, says):
     folder, words = copy
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     with watched() as trained:
@@ -522,7 +522,7 @@ def test_commands_for_runs_say_what_a_comparison_is(compared, command, says):
     (["--out", "full/note.txt"], ["'full/note.txt' is a file"]),
     (["--out", "full/note.txt/deeper"], ["Not a directory"]),
 ], ids=lambda value: "_".join(map(str, value)) if isinstance(value, list) else None)
-def test_mistakes(user, tmp_path, monkeypatch, words, says):
+def test_a_mistake_in_the_words_is_one_sentence_and_writes_nothing(user, tmp_path, monkeypatch, words, says):
     monkeypatch.chdir(tmp_path)
     for name, file in (("full", "note.txt"), ("run", "run.json")):
         (tmp_path / name).mkdir()
@@ -533,7 +533,7 @@ def test_mistakes(user, tmp_path, monkeypatch, words, says):
     assert trained == []
 
 
-def test_all_methods(user, tmp_path, monkeypatch):
+def test_every_method_is_compared_or_says_why_not(user, tmp_path, monkeypatch):
     """Each is compared or says why not."""
     monkeypatch.setattr(sys.modules["hardpde.studies.compare"], "measured", lambda solutions, reference, residuals: {
         "method": solutions[0].settings["method_name"], "settings": {}, "runs": [], "seconds": 0.1})
@@ -652,7 +652,7 @@ def test_every_method_has_every_preset_and_schedule(method):
                 assert {**one, "options": {}} == {**other, "options": {}}
 
 
-def test_schedules_and_plans_that_do_not_exist(problem):
+def test_schedules_and_plans_are_checked_and_take_what_is_stated(problem):
     with pytest.raises(ValueError, match="there is no schedule 'slow'; it is fair or as-published"):
         preset("rod", "pinn", "quick", "slow")
     with pytest.raises(ValueError, match="no method is named"):

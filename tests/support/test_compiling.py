@@ -22,7 +22,7 @@ def before(request):
     jax.config.update(OPTION, outside)
 
 
-def test_compiled_quickly_and_again(before):
+def test_quick_compilation_may_be_nested_and_ends(before):
     with compiled_quickly():
         with compiled_quickly():
             assert jax.config.read(OPTION)

@@ -285,7 +285,7 @@ def test_the_loss_falls(whole, formulation):
     assert float(formulation.loss(training.model, held)) == pytest.approx(last["held_out"], rel=2.0)
 
 
-def test_history_and_endings(whole):
+def test_a_training_tells_every_block_and_why_each_stage_ended(whole):
     training, _ = whole
     assert [record["step"] for record in training.history] == [20, 40, 20, 40, 60, 80]
     assert [record["stage"] for record in training.history] == ["adam"] * 2 + ["ssbroyden"] * 4

@@ -93,7 +93,7 @@ def spd(rng, n, condition=10.0):
 
 @pytest.mark.parametrize("name", SECOND_ORDER)
 @pytest.mark.parametrize("n, steps", [(2, 80), (20, 250)])
-def test_rosenbrock(name, n, steps):
+def test_second_order_methods_descend_to_the_minimum_of_rosenbrock(name, n, steps):
     start = jnp.where(jnp.arange(n) % 2 == 0, -1.2, 1.0)
     x, state, losses = run(SECOND_ORDER[name](), rosenbrock, start, steps)
     assert jnp.sum(rosenbrock(x) ** 2) < 1e-10
