@@ -103,6 +103,15 @@ class Hints:
             raise ValueError(f"the hint sharp is {self.sharp!r}; it is a list of points") from None
         if self.mirror is not None and not isinstance(self.mirror, Mirror):
             raise ValueError(f"the hint mirror is {self.mirror!r}; write Mirror(axis, at, odd)")
+        self._check_focus()
+        if not is_whole(self.harmonics, 1):
+            raise ValueError(f"the hint harmonics is {self.harmonics!r}; it must be a whole number, at least 1")
+        for name in ("distances", "normals"):
+            stated = getattr(self, name)
+            if not isinstance(stated, Mapping) or not all(map(callable, stated.values())):
+                raise ValueError(f"the hint {name} is a dictionary of functions of the point, by name of a boundary")
+
+    def _check_focus(self) -> None:
         if not isinstance(self.focus, Iterable):
             raise ValueError(f"the hint focus is {self.focus!r}; it is a list of Focus(at, inner, outer, share)")
         for place in self.focus:
@@ -113,12 +122,6 @@ class Hints:
                 raise ValueError(f"{place} needs 0 < inner < outer and a share between 0 and 1")
         if self.near + sum(place.share for place in self.focus) > 1:
             raise ValueError("the shares of focus and near add up to more than 1; lower them")
-        if not is_whole(self.harmonics, 1):
-            raise ValueError(f"the hint harmonics is {self.harmonics!r}; it must be a whole number, at least 1")
-        for name in ("distances", "normals"):
-            stated = getattr(self, name)
-            if not isinstance(stated, Mapping) or not all(map(callable, stated.values())):
-                raise ValueError(f"the hint {name} is a dictionary of functions of the point, by name of a boundary")
 
 
 def guessed(hints: Hints, schema: Schema, x: Array) -> Array:
