@@ -28,7 +28,6 @@ PAPER = {  # Liu et al. 2022, tables 1 to 3, method HC
     "heat-ball": "2.6e-03",
 }
 
-
 HEADLINES = {  # problem: what it is, and whose figure of the paper stands beside it
     "battery-pack": ("heat conduction around 11 cells and 6 pipes, 18 Robin boundaries", "battery-pack"),
     "airfoil": ("Navier–Stokes flow around an airfoil, u₁ / u₂ / p", "airfoil-printed"),
@@ -70,10 +69,10 @@ def runs() -> str:
     for name in ("battery-pack", "airfoil", "airfoil-printed", "heat-ball", "poisson", "schroedinger"):
         for path, run in found:
             if run.get("problem") == name and "errors" in run:
-                rows.append([f"`{run['command']}`", _error(run), f"{run['seconds']:.0f} s", run["device"], _link(path)])
+                rows.append([f"`{run['command']}`", _link(path, _error(run)), f"{run['seconds']:.0f} s", run["device"]])
         if name in PAPER:
-            rows.append([f"{name}: the paper's own figure", PAPER[name], "", "", ""])
-    return block(["", "error (MAE)", "training", "machine", "file"], rows)
+            rows.append([f"{name}: the paper's own figure", PAPER[name], "", ""])
+    return block(["", "error (MAE)", "training", "machine"], rows)
 
 
 def _error(run: dict) -> str:
@@ -116,11 +115,11 @@ def comparisons() -> str:
         where = {record["method"]: record["provenance"]["device"] for record in data["records"]}
         for method, found in data["summary"].items():
             component = next(iter(found["errors"]))
-            error = statistic_text(found["errors"][component]["mae"])
+            error = _link(path, statistic_text(found["errors"][component]["mae"]))
             rows.append([data["problem"], f"`{method}`", error, statistic_text(found["boundary_violation"]),
-                         f"{found['parameters']:,}", f"{found['seconds']:.0f} s", where[method], _link(path)])
-    return block(["problem", "method", "error (MAE)", "largest violation", "weights", "training, all seeds", "machine",
-                  "file"], rows)
+                         f"{found['parameters']:,}", f"{found['seconds']:.0f} s", where[method]])
+    return block(["problem", "method", "error (MAE)", "largest violation", "weights", "training, all seeds", "machine"],
+                 rows)
 
 
 def steps() -> str:
@@ -135,8 +134,8 @@ def steps() -> str:
                 continue
             seen.add((step["method"], data["device"]))
             rows.append([f"`{step['method']}`, {step['parameters']:,} weights, {step['dtype']}",
-                         f"{step['step_ms']:.3g} ms", data["device"], _link(path)])
-    return block(["", "step", "machine", "file"], rows)
+                         _link(path, f"{step['step_ms']:.3g} ms"), data["device"]])
+    return block(["", "step", "machine"], rows)
 
 
 def generality() -> str:
@@ -145,9 +144,9 @@ def generality() -> str:
     for path in sorted(RESULTS.glob("generality-*.json")):
         data = json.loads(path.read_text())
         for row in data["problems"]:
-            rows.append([f"examples/{row['example']}.py", f"{row['relative_l2']:.1e}", f"{row['seconds']:.0f} s",
-                         data["device"], _link(path)])
-    return block(["", "relative L2 error", "all in all", "machine", "file"], rows)
+            rows.append([f"examples/{row['example']}.py", _link(path, f"{row['relative_l2']:.1e}"),
+                         f"{row['seconds']:.0f} s", data["device"]])
+    return block(["", "relative L2 error", "all in all", "machine"], rows)
 
 
 def others() -> str:
@@ -286,8 +285,8 @@ def _reproduced(name: str) -> dict:
     return json.loads(path.read_text()) if path.exists() else {}
 
 
-def _link(path: Path) -> str:
-    return f"[{path.name}](../results/{path.name})"
+def _link(path: Path, text: str | None = None) -> str:
+    return f"[{text or path.name}](../results/{path.name})"
 
 
 def collect(source: Path, target: Path) -> None:

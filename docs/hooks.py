@@ -3,10 +3,11 @@
 - files of the repository that pages link to, as ../results/x.json or ../hardpde/y.py, so that the site stands alone;
 - the gallery of examples, for <!-- gallery -->, from the first lines of examples/*.py, and for <!-- examples WORD … -->
   those whose names or first lines have one of the words;
-- the public names, for <!-- api NAME … -->, with their signatures and docstrings.
+- the public names, for <!-- api NAME … -->, with their signatures and docstrings; FLOOR.NAME for one of a floor's.
 """
 
 import ast
+import importlib
 import inspect
 import re
 import textwrap
@@ -16,7 +17,7 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\((\.\./[^)#\s]+)(#[^)]*)?\)")
-API = re.compile(r"<!-- api ([\w ]+) -->")
+API = re.compile(r"<!-- api ([\w. ]+) -->")
 SOURCE = {".py": "python", ".json": "json", ".toml": "toml", ".dat": "text"}
 HIDDEN = "---\nsearch:\n  exclude: true\n---\n\n"
 
@@ -122,9 +123,8 @@ def names_of(group: str, page: str) -> list[str]:
 
 def entry(name: str) -> str:
     """One public name: its signature, docstring, fields' defaults and public methods."""
-    import hardpde
-
-    thing = getattr(hardpde, name)
+    floor, _, inside = name.rpartition(".")
+    thing = getattr(importlib.import_module(f"hardpde.{floor}" if floor else "hardpde"), inside)
     lines = [f"### {name}", f"```python\n{signature(name, thing)}\n```", text_of(thing)]
     if inspect.isclass(thing):
         for method, function in public_methods(thing):

@@ -1,6 +1,7 @@
 """The README and docs/: code runs, names exist, links lead somewhere, figures and messages are as they are."""
 
 import ast
+import importlib
 import importlib.util
 import inspect
 import re
@@ -204,7 +205,7 @@ def anchor(title: str) -> str:
 @pytest.mark.parametrize("page", [*PAGES, README], ids=lambda page: page.stem)
 def test_links_of_a_page_lead_somewhere(page):
     text = re.sub(r"^```.*?^```$|^    .*?$", "", page.read_text(), flags=re.S | re.M)  # not in code
-    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+    for target in re.findall(r"(?:\]\(|src=\")([^)\"\s]+)[)\"]", text):
         if target.startswith("http"):
             continue
         file, _, place = target.partition("#")
@@ -229,8 +230,21 @@ def test_the_gallery_has_every_example_and_the_api_every_name():
         assert f"### {path.stem}\n" in gallery
         assert made.examples()[path.stem][0].endswith("."), f"{path.name} starts with a sentence"
     listed = [name for group in made.API.findall(page) for name in made.names_of(group, page)]
-    assert sorted(listed) == sorted(hp.__all__)
+    assert sorted(name for name in listed if "." not in name) == sorted(hp.__all__)
     assert all(f"### {name}\n" in made.entry(name) for name in listed)
+
+
+def test_extensions_are_made_of_public_names():
+    """What the page imports of hardpde is in the `__all__` of a floor, and on the page of public names."""
+    listed = (DOCS / "api.md").read_text().split()
+    found = [node for block in blocks(DOCS / "extending.md", "python") for node in ast.walk(ast.parse(block))
+             if isinstance(node, ast.ImportFrom) and node.module.startswith("hardpde")]
+    assert found
+    for node in found:
+        for alias in node.names:
+            assert alias.name in importlib.import_module(node.module).__all__
+            name = f"{node.module.removeprefix('hardpde.')}.{alias.name}"
+            assert name in listed or f"`{name}`" in listed, name
 
 
 def sentences() -> list[re.Pattern]:

@@ -1,19 +1,21 @@
-"""Shapes by signed distance, built with `| & -`, with named boundaries made of smooth pieces."""
+"""Shapes by signed distance, combined with each other, with named boundaries made of smooth pieces."""
 
 from hardpde.geometry.algorithms.gaps import distances, gap_matrix, stack, touching_points
 from hardpde.geometry.algorithms.nearby import Nearby
+from hardpde.geometry.algorithms.sampling import rejection_sample
+from hardpde.geometry.algorithms.stacking import safe_norm
 from hardpde.geometry.base import Boundary, Kind, Piece, Shape, TimeSlice, at_times
 from hardpde.geometry.checks import check_shape
 from hardpde.geometry.csg import Difference, Intersection, Union
 from hardpde.geometry.inlay import Inlay
-from hardpde.geometry.kinds import Arc, Face, Segment, Sphere
+from hardpde.geometry.kinds import Arc, Face, Segment, Sphere, direction
 from hardpde.geometry.moving import moving, moving_all
 from hardpde.geometry.outlines import Loop, Spline
 from hardpde.geometry.read.airfoils import airfoil, read_airfoil
 from hardpde.geometry.read.drawings import read_outline
 from hardpde.geometry.read.meshes import read_mesh
 from hardpde.geometry.read.surfaces import read_surface
-from hardpde.geometry.shapes import Ball, Box, Interval, Polygon
+from hardpde.geometry.shapes import Ball, Box, Interval, Polygon, Primitive
 from hardpde.geometry.solids import Patch, Plate, Solid
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "Piece",
     "Plate",
     "Polygon",
+    "Primitive",
     "Segment",
     "Shape",
     "Solid",
@@ -43,6 +46,7 @@ __all__ = [
     "airfoil",
     "at_times",
     "check_shape",
+    "direction",
     "distances",
     "gap_matrix",
     "moving",
@@ -51,6 +55,8 @@ __all__ = [
     "read_mesh",
     "read_outline",
     "read_surface",
+    "rejection_sample",
+    "safe_norm",
     "stack",
     "touching_points",
 ]

@@ -1,5 +1,7 @@
 """Methods: functions from a Problem to a Formulation."""
 
+from hardpde.ansatz.inputs import standard_inputs
+from hardpde.formulation.built_in import built_in
 from hardpde.methods.exact import exact
 from hardpde.methods.fbpinn import fbpinn
 from hardpde.methods.hc import hc
@@ -11,4 +13,5 @@ from hardpde.methods.xpinn import xpinn
 METHODS = {"exact": exact, "hc": hc, "pinn": pinn, "pinn-la": pinn_la, "pinn-la2": pinn_la2, "pinn-ntk": pinn_ntk,
            "fbpinn": fbpinn, "xpinn": xpinn, "pfnn": pfnn, "pfnn2": pfnn2}
 
-__all__ = ["METHODS", "exact", "fbpinn", "hc", "pfnn", "pfnn2", "pinn", "pinn_la", "pinn_la2", "pinn_ntk", "xpinn"]
+__all__ = ["METHODS", "built_in", "exact", "fbpinn", "hc", "pfnn", "pfnn2", "pinn", "pinn_la", "pinn_la2", "pinn_ntk",
+           "standard_inputs", "xpinn"]
