@@ -223,6 +223,13 @@ def test_files_that_a_page_names_exist(page):
         assert (ROOT / path).exists() or (ROOT / "hardpde" / path).exists(), path
 
 
+def test_lists_that_contributors_add_to_are_where_it_is_said():
+    found = re.findall(r"`(\w+)`\s+of\s+`([\w/]+\.py)`", (ROOT / "CONTRIBUTING.md").read_text())
+    assert len(found) == 4
+    for name, file in found:
+        assert name in defined(ROOT / file), file
+
+
 def test_the_gallery_has_every_example_and_the_api_every_name():
     made = hooks()
     gallery, page = made.gallery(), (DOCS / "api.md").read_text()
