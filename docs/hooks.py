@@ -74,7 +74,7 @@ def on_page_markdown(text, page, config, files):
     text = LINK.sub(lambda found: f"]({name_in_site(Path(found[1].removeprefix('../')))}{found[2] or ''})", text)
     text = text.replace("<!-- gallery -->", gallery())
     text = re.sub(r"<!-- examples ([\w -]+) -->", lambda found: about(found[1].split()), text)
-    return API.sub(lambda found: "\n".join(map(entry, names_of(found[1], text))), text)
+    return API.sub(lambda found: "\n".join(map(entry, found[1].split())), text)
 
 
 # ---------------------------------------------------------------- the gallery
@@ -110,15 +110,6 @@ def about(words: list[str]) -> str:
 
 
 # ---------------------------------------------------------------- the public names
-
-
-def names_of(group: str, page: str) -> list[str]:
-    """The names of a group; of the group REST, all public names that no other group has."""
-    import hardpde
-
-    if group != "REST":
-        return group.split()
-    return sorted(set(hardpde.__all__) - set(" ".join(API.findall(page)).split()))
 
 
 def entry(name: str) -> str:
