@@ -10,8 +10,8 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from hardpde.support.checking import check_positive
-from hardpde.training.line_search import nan_to_infinity, status_after
-from hardpde.training.status import CONVERGED
+from hardpde.training.line_search import nan_to_infinity
+from hardpde.training.status import CONVERGED, status_after
 
 
 def _uses_woodbury(mode: str, rows: int, columns: int) -> bool:

@@ -9,19 +9,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from hardpde.training.ahead import Ahead
-from hardpde.training.status import CONVERGED, RUNNING, STALLED
+from hardpde.training.status import CONVERGED, status_after
 
-FAILURES_BEFORE_STALL = 3  # the first failure restarts from steepest descent, the others are that descent
 REMEMBERED = 0.8  # how much of the mean length of steps is from before the last one
 STEEPEST_SHRINK = 1e-2  # each further restart looks this much closer to the current point
-
-
-def status_after(gradient: Array, moved: Array, failures: Array, tolerance: float) -> tuple[Array, Array]:
-    """The number of failures in a row and the status code, from the gradient before a step and whether it moved."""
-    converged = jnp.max(jnp.abs(gradient)) <= tolerance
-    failures = jnp.where(moved | converged, 0, failures + 1).astype(jnp.int32)
-    stalled = jnp.where(failures >= FAILURES_BEFORE_STALL, STALLED, RUNNING)
-    return failures, jnp.where(converged, CONVERGED, stalled).astype(jnp.int32)
 
 
 def select(condition: Array, yes: Any, no: Any) -> Any:

@@ -7,11 +7,20 @@ import jax.numpy as jnp
 from jax import Array
 
 RUNNING, CONVERGED, STALLED = 0, 1, 2
+FAILURES_BEFORE_STALL = 3  # the first failure restarts from steepest descent, the others are that descent
 _SENTENCES = {
     RUNNING: "the optimiser is still making progress",
     CONVERGED: "the gradient is below the tolerance",
     STALLED: "the line search found no lower loss along the steepest descent",
 }
+
+
+def status_after(gradient: Array, moved: Array, failures: Array, tolerance: float) -> tuple[Array, Array]:
+    """The number of failures in a row and the status code, from the gradient before a step and whether it moved."""
+    converged = jnp.max(jnp.abs(gradient)) <= tolerance
+    failures = jnp.where(moved | converged, 0, failures + 1).astype(jnp.int32)
+    stalled = jnp.where(failures >= FAILURES_BEFORE_STALL, STALLED, RUNNING)
+    return failures, jnp.where(converged, CONVERGED, stalled).astype(jnp.int32)
 
 
 def status(state: Any) -> Array:
