@@ -191,7 +191,7 @@ def test_pieces_that_several_experiments_need_are_made_once():
 
 
 def test_trainings_side_by_side_are_kept_as_others_are(tmp_path, monkeypatch):
-    settings = [extra_fields.make_settings("poisson", (3, 8), extra, True) for extra in (False, True)]
+    settings = [extra_fields.training_settings("poisson", (3, 8), extra, True) for extra in (False, True)]
     parts = {str(k): functools.partial(extra_fields.trained, settings=one) for k, one in enumerate(settings)}
     monkeypatch.setattr(side_by_side, "_pieces", lambda names, quick: parts)
     said = []
