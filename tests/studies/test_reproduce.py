@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hardpde import Interval, Problem, div, dt, initial, robin
-from hardpde.cli import commands as cli
+from hardpde.cli.parser import main
 from hardpde.solving.settings import make_settings
 from hardpde.solving.solve import solve
 from hardpde.studies.reproduction import comparisons, extra_fields, side_by_side
@@ -148,7 +148,7 @@ def test_trainings_of_other_settings_are_not_taken(work, monkeypatch):
 
 def test_what_is_asked_for_must_exist(tmp_path, capsys):
     assert chosen(["table2", "table1", "table2"]) == ["table2", "table1"] and chosen(["all"]) == list(EXPERIMENTS)
-    assert cli.main(["reproduce", "table11", "--out", str(tmp_path / "new")]) == 2
+    assert main(["reproduce", "table11", "--out", str(tmp_path / "new")]) == 2
     assert "there is no experiment 'table11'" in capsys.readouterr().err and not (tmp_path / "new").exists()
 
 
@@ -203,5 +203,5 @@ def test_trainings_side_by_side_are_kept_as_others_are(tmp_path, monkeypatch):
 
 
 def test_a_number_of_jobs_is_checked(tmp_path, capsys):
-    assert cli.main(["reproduce", "fig5", "--quick", "--jobs", "0", "--out", str(tmp_path / "new")]) == 2
+    assert main(["reproduce", "fig5", "--quick", "--jobs", "0", "--out", str(tmp_path / "new")]) == 2
     assert "--jobs is 0" in capsys.readouterr().err and not (tmp_path / "new").exists()
