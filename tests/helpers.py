@@ -6,6 +6,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from hardpde import Problem, div, dt
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -17,6 +20,30 @@ def load(name):
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def stated(text):
+    """The problem that the text of a user's file states."""
+    names = {}
+    exec(text, names)
+    return names["problem"]
+
+
+def poisson(domain, conditions, source=0.0, **more):
+    """∇·∇u + source = 0, with the gradient as a field."""
+    return Problem(domain=domain, fields="u", gradients={"grad_u": "u"}, conditions=conditions,
+                   residual=lambda x, q, dq: div(dq.grad_u) + source, **more)
+
+
+def heat(domain, conditions, time=(0.0, 1.0), **more):
+    """∂u/∂t = ∇·∇u, with the gradient as a field."""
+    return Problem(domain=domain, fields="u", gradients={"grad_u": "u"}, time=time, conditions=conditions,
+                   residual=lambda x, q, dq: dt(dq.u) - div(dq.grad_u), **more)
+
+
+def weights(model):
+    """All numbers of a model (n,)."""
+    return np.asarray(ravel_pytree(model)[0])
 
 
 def last_json(out):

@@ -19,7 +19,6 @@ from hardpde import (
     Spline,
     dirichlet,
     div,
-    dt,
     initial,
     neumann,
     robin,
@@ -34,19 +33,9 @@ from hardpde.formulation.batch import split
 from hardpde.methods import exact, hc
 from hardpde.networks.mlp import count
 from hardpde.problems.battery_pack import battery_pack
+from helpers import heat, poisson
 
 SIDES = {"left": "left", "right": "right", "bottom": "bottom", "top": "top"}
-GRADIENT = {"grad_u": "u"}
-
-
-def poisson(domain, conditions, source=0.0, **more):
-    return Problem(domain=domain, fields="u", gradients=GRADIENT, conditions=conditions,
-                   residual=lambda x, q, dq: div(dq.grad_u) + source, **more)
-
-
-def heat(domain, conditions, **more):
-    return Problem(domain=domain, fields="u", gradients=GRADIENT, conditions=conditions, time=(0.5, 2.0),
-                   residual=lambda x, q, dq: dt(dq.u) - div(dq.grad_u), **more)
 
 
 def flow(domain, conditions, **more):
@@ -119,14 +108,14 @@ def interval():
 def heat_layers():
     """Data on the box that agree with the initial condition, and a flux on the hole that does not."""
     domain = Box((0, 0), (1, 1), name="box") - Ball((0.5, 0.5), 0.2, name="hole")
-    return heat(domain, [
+    return heat(domain, time=(0.5, 2.0), conditions=[
         dirichlet("box", "u", lambda x: wave(x) + (x[2] - 0.5) * x[0]),
         robin("hole", "u", a=lambda x: 1 + x[2], b=-0.5, g=lambda x: 7 * x[2] + x[0]),
         initial("u", wave)], hints=Hints(ramp="root"))
 
 
 def heat_mixed():
-    return heat(Box((0, 0), (1, 1), sides=SIDES), [
+    return heat(Box((0, 0), (1, 1), sides=SIDES), time=(0.5, 2.0), conditions=[
         dirichlet("left", "u", 1.0), robin("right", "u", a=1.0, b=1.0, g=lambda x: x[2]),
         neumann("bottom", "u", 2.0), dirichlet("top", "u", lambda x: 1.0 + x[0] * (x[2] - 0.5)),
         initial("u", 1.0)])
@@ -382,7 +371,7 @@ def ring():
 
 
 def hot_disc():
-    return heat(Ball((0, 0), 1.0, name="rim"), [
+    return heat(Ball((0, 0), 1.0, name="rim"), time=(0.5, 2.0), conditions=[
         robin("rim", "u", a=2.0, b=0.5, g=lambda x: wave(x) + x[2]), initial("u", wave)])
 
 

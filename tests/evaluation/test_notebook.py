@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import hardpde as hp
+from helpers import stated
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 STATED = """
@@ -24,9 +25,7 @@ problem = hp.Problem(
 
 @pytest.fixture(scope="module")
 def problem():
-    space = {}
-    exec(STATED, space)
-    return space["problem"]
+    return stated(STATED)
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,6 @@ from hardpde import (
     Problem,
     dirichlet,
     div,
-    dt,
     initial,
     interface,
     laplacian,
@@ -28,6 +27,7 @@ from hardpde.formulation.energy import find_energy
 from hardpde.problem.unfilled import without_gradients
 from hardpde.problems import airfoil_printed, battery_pack, heat_ball, poisson, schroedinger
 from hardpde.problems.battery_pack import CELLS
+from helpers import heat
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -283,8 +283,7 @@ def laplace(x, q, dq):
 
 
 def heated(condition):
-    return scalar(lambda x, q, dq: dt(dq.u) - div(dq.grad_u), [initial("u"), condition], gradients=GRADIENTS,
-                  time=(0.0, 1.0))
+    return heat(ROD, [initial("u"), condition], free=["l", "r"])
 
 
 def side(condition):

@@ -29,6 +29,7 @@ from hardpde.methods import METHODS
 from hardpde.support.hardware import ENOUGH, usual_devices
 from hardpde.training import Stage, adam, fit, fit_all, levenberg_marquardt, sharding, ssbroyden
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 BAR = """
 import hardpde as hp
 

@@ -19,6 +19,7 @@ from hardpde.geometry import Arc, Patch, Plate, Segment, check_shape
 from hardpde.geometry.algorithms.triangles import point_gaps, soup_contacts, soup_gap
 from hardpde.geometry.read import parsing as reading
 from hardpde.methods.exact import exact
+from helpers import poisson
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -439,8 +440,7 @@ def formulation(shape, first):
     """Robin on one boundary and Dirichlet on the others, with the same data at their corners."""
     conditions = [hp.robin(name, "u", a=1, b=0.5, g=lambda x: jnp.sin(x[0])) if name == first
                   else hp.dirichlet(name, "u", lambda x: jnp.cos(x[1])) for name in shape.boundaries]
-    return exact(hp.Problem(shape, fields="u", gradients={"grad_u": "u"}, residual=lambda x, q, dq: hp.div(dq.grad_u),
-                            conditions=conditions), width=8, depth=2, points=64)
+    return exact(poisson(shape, conditions), width=8, depth=2, points=64)
 
 
 def held(shape, first):

@@ -35,7 +35,7 @@ from hardpde.problem.fields import Filled
 from hardpde.problem.unfilled import without_gradients
 from hardpde.problems import heat_ball
 from hardpde.training import Training, fit, levenberg_marquardt
-from helpers import close
+from helpers import close, heat
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -541,10 +541,8 @@ def test_fbpinn_is_a_sum_of_windows_times_networks():
 
 
 def test_values_and_the_start_hold_for_any_networks_and_fluxes_do_not():
-    rod = Problem(domain=Interval(0, 1, left="l", right="r"), fields="u", gradients={"grad_u": "u"}, time=(0.0, 1.0),
-                  residual=lambda x, q, dq: dt(dq.u) - div(dq.grad_u),
-                  conditions=[dirichlet("l", "u", lambda x: 1 + x[1]), neumann("r", "u", 1.0),
-                              initial("u", lambda x: jnp.cos(x[0]))])
+    rod = heat(Interval(0, 1, left="l", right="r"), [
+        dirichlet("l", "u", lambda x: 1 + x[1]), neumann("r", "u", 1.0), initial("u", lambda x: jnp.cos(x[0]))])
     formulation = pfnn2(rod, blocks=(2,), points=16, boundary=8, **TINY)
     found = {row["name"]: row["violation"] for row in certify(formulation, random_models(formulation, 2), points=50)}
     assert found["dirichlet u"] < 1e-12 and found["initial u"] < 1e-12 and found["neumann u"] > 0.1

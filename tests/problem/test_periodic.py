@@ -15,7 +15,6 @@ from hardpde import (
     Polygon,
     Problem,
     dirichlet,
-    div,
     dt,
     initial,
     laplacian,
@@ -27,6 +26,7 @@ from hardpde.evaluation.certificate import certify, random_models, violation
 from hardpde.formulation.batch import split
 from hardpde.methods import exact, hc
 from hardpde.problems.schroedinger import END, HALF, schroedinger, spectral
+from helpers import poisson
 
 SIDES = {"left": "left", "right": "right", "bottom": "bottom", "top": "top"}
 SQUARE = Box((0, 0), (2, 1), sides=SIDES)
@@ -42,9 +42,8 @@ def wave(x):
 def channel():
     """Two walls and a hole between the periodic sides."""
     domain = SQUARE - Ball((0.5, 0.5), 0.2, name="hole")
-    return Problem(domain=domain, fields="u", gradients={"grad_u": "u"}, residual=lambda x, q, dq: div(dq.grad_u),
-                   conditions=[periodic("left", "right"), dirichlet("bottom", "u", wave), neumann("top", "u"),
-                               dirichlet("hole", "u", lambda x: x[0])])
+    return poisson(domain, [periodic("left", "right"), dirichlet("bottom", "u", wave), neumann("top", "u"),
+                            dirichlet("hole", "u", lambda x: x[0])])
 
 
 def torus():

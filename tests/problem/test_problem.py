@@ -27,6 +27,7 @@ from hardpde import (
     slip,
     traction,
 )
+from helpers import heat
 
 ENDS = Interval(0, 1, left="l", right="r")
 SIDES = {"left": "left", "right": "right", "bottom": "bottom", "top": "top"}
@@ -50,10 +51,6 @@ def state(domain=ENDS, conditions=GOOD, residual=laplace, fields="u", gradients=
 def square(left, bottom, **more):
     """Conditions on two sides that meet; the others free."""
     return state(SQUARE, [left, bottom], free=["right", "top"], **more)
-
-
-def heat(conditions, domain=ENDS, **more):
-    return state(domain, conditions, lambda x, q, dq: dt(dq.u) - div(dq.grad_u), time=(0.0, 1.0), **more)
 
 
 def bare(residual=laplace, **more):
@@ -139,10 +136,10 @@ MISTAKES = {
     "initial without time": (lambda: state(conditions=[*GOOD, initial("u")]), "initial condition needs time"),
     "dt without time": (lambda: bare(lambda x, q, dq: dt(dq.u)), "residual: dt needs a problem with time"),
     "incompatible with the initial condition":
-        (lambda: heat([dirichlet("l", "u", 1.0), GOOD[1], initial("u", 0.0)]),
+        (lambda: heat(ENDS, [dirichlet("l", "u", 1.0), GOOD[1], initial("u", 0.0)]),
          r"data on 'l' and the initial condition disagree by 1 at \(0, 0\)"),
     "initial condition stated twice":
-        (lambda: heat([*GOOD, initial("u"), initial("u")]), "at the start of time .*linearly dependent"),
+        (lambda: heat(ENDS, [*GOOD, initial("u"), initial("u")]), "at the start of time .*linearly dependent"),
     # residuals
     "too few residuals":
         (lambda: bare(fields=["u", "v"]), "residual returns 1 equations and 2 are expected.*equations=1"),
@@ -204,7 +201,7 @@ def test_another_number_of_equations_is_accepted_where_stated():
 
 
 def test_compatible_data_are_accepted():
-    heat([dirichlet("l", "u", lambda x: 2.0 + x[1]), GOOD[1], initial("u", lambda x: 2.0 + x[0])])
+    heat(ENDS, [dirichlet("l", "u", lambda x: 2.0 + x[1]), GOOD[1], initial("u", lambda x: 2.0 + x[0])])
 
 
 def jet(problem, solution, x):
@@ -240,9 +237,9 @@ def test_a_known_solution_of_the_heat_equation_has_no_residual():
         sine, cosine = jnp.sin(x[:2]), jnp.cos(x[:2])
         return {"u": decay * sine[0] * sine[1], "grad_u": decay * jnp.array([cosine[0] * sine[1], sine[0] * cosine[1]])}
 
-    problem = heat([robin("rim", "u", a=2.0, b=3.0,
-                          g=lambda x: 2 * solution(x)["u"] + 3 * x[:2] @ solution(x)["grad_u"]),
-                    initial("u", lambda x: solution(x)["u"])], DISC, exact=solution)
+    problem = heat(DISC, [robin("rim", "u", a=2.0, b=3.0,
+                                g=lambda x: 2 * solution(x)["u"] + 3 * x[:2] @ solution(x)["grad_u"]),
+                          initial("u", lambda x: solution(x)["u"])], exact=solution)
     check_solution(problem, solution)
     reference = problem.make_reference()
     assert np.abs(reference.values["u"][3] - np.exp(-2 * reference.times[3]) * np.sin(

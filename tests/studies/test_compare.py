@@ -31,7 +31,7 @@ from hardpde.studies.compare import compare, comparison_settings, residual, step
 from hardpde.support.progress import Progress
 from hardpde.training import Stage, Training, adam, fit, fit_all, lbfgs, ssbroyden
 from hardpde.training.status import CONVERGED, RUNNING, STALLED
-from helpers import last_json, refused
+from helpers import last_json, refused, weights
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -62,10 +62,6 @@ def formulations(problem):
 
 def keys_of(*seeds):
     return jnp.stack([jax.random.key(seed) for seed in seeds])
-
-
-def weights(model):
-    return np.asarray(ravel_pytree(model)[0])
 
 
 def timeless(rows):

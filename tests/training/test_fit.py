@@ -21,6 +21,7 @@ from hardpde.methods import exact
 from hardpde.support.hardware import current_device
 from hardpde.training import OPTIMISERS, Stage, adam, fit, fit_all, ssbroyden
 from hardpde.training.base import Objective
+from helpers import weights
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 SMALL = {"width": 8, "depth": 2, "points": 64}
@@ -51,10 +52,6 @@ def stages():
     """Adam redraws inside its blocks; SSBroyden keeps its points for two blocks."""
     return [Stage("adam", adam(5e-3, plateau=False), 40, redraw=10, block=20),
             Stage("ssbroyden", ssbroyden(), 80, redraw=40, block=20)]
-
-
-def weights(model):
-    return np.asarray(ravel_pytree(model)[0])
 
 
 def comparable(training):
