@@ -96,7 +96,8 @@ def _short_sum(array: Array, axis: int) -> Array:
     return sum(jnp.split(array, array.shape[axis], axis)).squeeze(axis)  # type: ignore[union-attr]
 
 
-def jets(function: Callable, x: Array, differentiate: bool = True, second: int = 0, coordinates: int | None = None):
+def jets(function: Callable, x: Array, differentiate: bool = True, second: int = 0,
+         coordinates: int | None = None) -> Any:
     """Value and derivatives of a function of one point: every output gets a last axis 1 + c, or 1 for values.
 
     coordinates: the derivatives are by so many, the first ones; by all unless stated.
@@ -105,10 +106,10 @@ def jets(function: Callable, x: Array, differentiate: bool = True, second: int =
     if not differentiate:
         return jax.tree.map(lambda v: v[..., None], function(x))
 
-    def along(e):
+    def along(e: Array) -> Any:
         return jax.jvp(function, (x,), (e,))
 
-    def twice(e):
+    def twice(e: Array) -> Any:
         return jax.jvp(lambda y: jax.jvp(function, (y,), (e,))[1], (x,), (e,))[1]
 
     directions = jnp.eye(coordinates or x.size, x.size)

@@ -36,7 +36,7 @@ class BoundaryGroup(NamedTuple):
     rows: int
     name: str
 
-    def distance(self, params, sign, space: Array, beta: float) -> tuple[Array, Array]:
+    def distance(self, params: tuple[Array, ...], sign: Array, space: Array, beta: float) -> tuple[Array, Array]:
         """l of one boundary, blurred by SoftMin over its faces; and the normal of the nearest face."""
         feet = [kind.closest(p, space) for kind, p in zip(self.kinds, params)]
         normals = jnp.stack([s * kind.normal(p, foot) for s, kind, p, foot in zip(sign, self.kinds, params, feet)])
@@ -99,12 +99,13 @@ class Paper:
                                  for group, offset in zip(boundaries, offsets) for _ in group.kinds])
 
         @jax.jit
-        def nearest(key):
+        def nearest(key: Array) -> list[Array]:
             samples = [jax.vmap(lambda p, kind=kind: kind.sample(p, key, SAMPLES))(jnp.asarray(p))
                        for group in boundaries for kind, p in zip(group.kinds, group.params)]
             x = problem.everywhen(jnp.concatenate([s.reshape(-1, self.schema.dim) for s in samples]))
 
-            def least(before, piece):  # a piece at a time: there may be a thousand
+            # A piece at a time: there may be a thousand.
+            def least(before: list[Array], piece: tuple[Array, Array]) -> tuple[list[Array], None]:
                 x, owner = piece
                 found = []
                 for group, offset, known in zip(boundaries, offsets, before):

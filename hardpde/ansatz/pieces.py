@@ -8,6 +8,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.geometry import Nearby, stack
+from hardpde.geometry.algorithms.stacking import Group
 from hardpde.geometry.base import Bounds
 from hardpde.problem.conditions import Condition
 from hardpde.problem.fields import Schema
@@ -48,8 +49,8 @@ class Pieces:
         """The closest point of piece i (time kept) and the outward normal there."""
         space = x[: self.schema.dim]
 
-        def branch(group):
-            def evaluate(member):
+        def branch(group: Group) -> Callable[[Array], tuple[Array, Array]]:
+            def evaluate(member: Array) -> tuple[Array, Array]:
                 p = jnp.asarray(group.params)[member]
                 foot = group.kind.closest(p, space)
                 return foot, group.kind.normal(p, foot)
@@ -63,8 +64,8 @@ class Pieces:
     def equations(self, i: Array, x: Array, n: Array) -> tuple[Array, Array]:
         """A (r, m), g (r,) of piece i at a point, padded with zero rows."""
 
-        def branch(which):
-            def evaluate(x):
+        def branch(which: tuple[int, ...]) -> Callable[[Array], tuple[Array, Array]]:
+            def evaluate(x: Array) -> tuple[Array, Array]:
                 a, g = stacked_rows([self._conditions[c] for c in which], self.schema, x, n)
                 pad = self.rows - a.shape[0]
                 return jnp.pad(a, ((0, pad), (0, 0))), jnp.pad(g, (0, pad))
@@ -74,5 +75,6 @@ class Pieces:
         return _switch(jnp.asarray(self._set)[i], [branch(s) for s in self._sets], x)
 
 
-def _switch(index: Array, branches: list[Callable], operand):
+def _switch(index: Array, branches: list[Callable[[Array], tuple[Array, Array]]],
+            operand: Array) -> tuple[Array, Array]:
     return branches[0](operand) if len(branches) == 1 else jax.lax.switch(index, branches, operand)

@@ -90,11 +90,6 @@ class Piece:
         """True distance, >= 0."""
         return safe_norm(x[: self.kind.dim] - self.closest(x))
 
-    def signed_distance(self, x: jax.Array) -> jax.Array:
-        """Height over the piece along the domain's outward normal (negative inside), smooth across it."""
-        foot = self.closest(x)
-        return jnp.dot(x[: self.kind.dim] - foot, self.normal(foot))
-
     def normal(self, foot: jax.Array) -> jax.Array:
         """Outward unit normal (d,) of the domain at a point of the piece."""
         n = self.kind.normal(jnp.asarray(self.params), foot)

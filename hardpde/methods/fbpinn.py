@@ -35,5 +35,4 @@ def windows(problem: Problem, blocks: Sequence[int], sigma: float, layers: Seque
     if not sigma >= 0:
         raise ValueError(f"sigma is {sigma}; it is a positive length, or 0 for a tenth of a block")
     scale = sigma or NARROW * float(min(grid.widths))
-    return lambda key, i, o: windowed(key, [i, *layers, o], grid.lower, grid.upper, grid.counts, scale,
-                                      jnp.dtype(dtype))
+    return lambda key, i, o: windowed(key, [i, *layers, o], grid, scale, jnp.dtype(dtype))

@@ -146,27 +146,12 @@ def group(ids: Array, number: int, capacity: int) -> tuple[Array, Array]:
 
 def face_points(grid: Grid, key: Array, each: int) -> Array:
     """Points (F, each, d), uniform on every face."""
-    return _between(grid.faces.lo, grid.faces.hi, key, each)
+    u = jax.random.uniform(key, (len(grid.faces.a), each, grid.dim))
+    return jnp.asarray(grid.faces.lo)[:, None] * (1 - u) + jnp.asarray(grid.faces.hi)[:, None] * u
 
 
 def live_faces(grid: Grid, domain: Shape, samples: int = 1000) -> np.ndarray:
     """Which faces (F,) have a part in the domain, as random points on them tell."""
-    return _any_inside(domain, face_points(grid, jax.random.key(0), samples))
-
-
-def live_blocks(grid: Grid, domain: Shape, samples: int = 1000) -> np.ndarray:
-    """Which blocks (number,) have a part in the domain, as random points in them tell."""
-    return _any_inside(domain, _between(*grid.corners, jax.random.key(0), samples))
-
-
-def _between(lo: np.ndarray, hi: np.ndarray, key: Array, each: int) -> Array:
-    """Points (k, each, d), uniform in each of k boxes."""
-    k, d = lo.shape
-    u = jax.random.uniform(key, (k, each, d))
-    return jnp.asarray(lo)[:, None] * (1 - u) + jnp.asarray(hi)[:, None] * u
-
-
-def _any_inside(domain: Shape, points: Array) -> np.ndarray:
-    """Whether any of the points (k, each, d) lies in the domain, (k,)."""
+    points = face_points(grid, jax.random.key(0), samples)
     inside = jax.jit(lambda x: jax.lax.map(lambda x: domain.sdf(x) < 0, x, batch_size=4096))
-    return np.asarray(inside(points.reshape(-1, points.shape[-1])).reshape(points.shape[:2]).any(1))
+    return np.asarray(inside(points.reshape(-1, grid.dim)).reshape(points.shape[:2]).any(1))

@@ -6,16 +6,21 @@ coordinates; a layer carries it along (forward Laplacian), so that no Hessian is
 points stay last, along memory, which halves the time of a step; on a GPU the products run with points first.
 """
 
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import DTypeLike
 
 from hardpde.networks.cpu import dual_points_last, points_last
 from hardpde.networks.gpu import points_first
 from hardpde.support.hardware import on_cpu
+
+Model = TypeVar("Model")
 
 
 class MLP(eqx.Module):
@@ -48,7 +53,7 @@ class MLP(eqx.Module):
         return jnp.concatenate(jnp.split(out, 2, axis=-2), axis=-3)
 
 
-def mlp(key: Array, sizes: list[int], dtype=float, stack: int | None = None) -> MLP:
+def mlp(key: Array, sizes: Sequence[int], dtype: DTypeLike = float, stack: int | None = None) -> MLP:
     """Glorot-normal weights and zero biases; `stack` networks at once if given."""
     lead = () if stack is None else (stack,)
     weights, biases = [], []
@@ -59,7 +64,7 @@ def mlp(key: Array, sizes: list[int], dtype=float, stack: int | None = None) -> 
     return MLP(weights, biases)
 
 
-def randomise(model, key: Array):
+def randomise(model: Model, key: Array) -> Model:
     """The same networks with random weights and biases that keep signals of unit size, for certificates."""
     networks, tree = jax.tree.flatten(model, is_leaf=lambda node: isinstance(node, MLP))
     fresh = []
@@ -71,6 +76,6 @@ def randomise(model, key: Array):
     return jax.tree.unflatten(tree, fresh)
 
 
-def count(model) -> int:
+def count(model: Any) -> int:
     """How many weights a model has."""
     return sum(leaf.size for leaf in jax.tree.leaves(model))

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import DTypeLike
 
 from hardpde.networks.mlp import MLP
 
@@ -150,7 +151,7 @@ def _sizes(matrix: Array) -> Array:
     return jnp.abs(matrix).max((1, 2))
 
 
-def plan(matrices: Callable[[Array], Array], inside: Array, edges: Array, points: int, dtype) -> Plan | None:
+def plan(matrices: Callable[[Array], Array], inside: Array, edges: Array, points: int, dtype: DTypeLike) -> Plan | None:
     """Lists for `points` points with the distribution of those `inside`; None if they would not be much shorter than
     all points of all networks.
 

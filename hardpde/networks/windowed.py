@@ -1,6 +1,5 @@
 """Networks for the blocks of a grid, joined by smooth windows."""
 
-import math
 from collections.abc import Sequence
 
 import equinox as eqx
@@ -8,7 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import DTypeLike
 
+from hardpde.networks.grid import Grid
 from hardpde.networks.jets import multiply
 from hardpde.networks.mlp import MLP, mlp
 
@@ -16,16 +17,14 @@ from hardpde.networks.mlp import MLP, mlp
 class Windowed(eqx.Module):
     """N(x) = Σ_k w_k(x) N_k((x − c_k)/h): a network for each block of a regular grid (FBPINNs, Moseley et al. 2021).
 
-    The grid cuts the box between `lower` and `upper` into `counts` blocks along the first inputs, numbered with the
-    last one fastest; c_k is the centre of a block and h its widths. The window of a block is the product of
-    sigmoid((x_j − lo_kj)/σ) sigmoid((hi_kj − x_j)/σ) over these inputs, where a side on the edge of the box, which has
-    no neighbour, does not fall off: the windows sum to one. Further inputs are passed on as they are.
+    The grid cuts a box of the first inputs into blocks; c_k is the centre of a block and h its widths. The window of a
+    block is the product of sigmoid((x_j − lo_kj)/σ) sigmoid((hi_kj − x_j)/σ) over these inputs, where a side on the
+    edge of the box, which has no neighbour, does not fall off: the windows sum to one. Further inputs are passed on as
+    they are.
     """
 
     networks: MLP  # a stack, one for each block
-    lower: tuple[float, ...] = eqx.field(static=True)
-    upper: tuple[float, ...] = eqx.field(static=True)
-    counts: tuple[int, ...] = eqx.field(static=True)
+    grid: Grid = eqx.field(static=True)
     sigma: float = eqx.field(static=True)
 
     def jet(self, inputs: Array, second: int = 0) -> Array:
@@ -36,27 +35,22 @@ class Windowed(eqx.Module):
     def windows(self, inputs: Array, second: int = 0) -> Array:
         """The jets of all windows, (blocks, 1 + c, n)."""
         factors = []
-        for lines, x in zip(self._lines(), inputs):
-            lines[[0, -1]] = -np.inf, np.inf
-            after, before = _sides(x, jnp.asarray(lines, x.dtype), self.sigma, second)
+        for line, x in zip(self.grid.lines, inputs):
+            lines = jnp.asarray([-np.inf, *line[1:-1], np.inf], x.dtype)
+            after, before = _sides(x, lines, self.sigma, second)
             factors.append(multiply(after[:-1], before[1:], second))
         windows = factors[0]
         for factor in factors[1:]:
             windows = multiply(windows[:, None], factor, second).reshape(-1, *factor.shape[1:])
         return windows
 
-    def _lines(self) -> list[np.ndarray]:
-        """Where the grid cuts each of the first inputs."""
-        return [np.linspace(lo, hi, m + 1) for lo, hi, m in zip(self.lower, self.upper, self.counts)]
-
     def _unscaled(self) -> MLP:
         """The networks as functions of x itself: (x − c)/h moves into the first layer, so all share their inputs."""
         w, b = self.networks.weights[0], self.networks.biases[0]
-        lines, d = self._lines(), len(self.counts)
-        width = np.array([line[1] - line[0] for line in lines])
-        centres = np.stack(np.meshgrid(*[(line[1:] + line[:-1]) / 2 for line in lines], indexing="ij"), -1)
+        d = self.grid.dim
+        width = np.array([line[1] - line[0] for line in self.grid.lines])
         scaled = w[:, :d] / jnp.asarray(width, w.dtype)[:, None]
-        shift = (scaled * jnp.asarray(centres.reshape(-1, d, 1), w.dtype)).sum(1)
+        shift = (scaled * jnp.asarray(self.grid.centres[..., None], w.dtype)).sum(1)
         return MLP([jnp.concatenate([scaled, w[:, d:]], axis=1), *self.networks.weights[1:]],
                    [b - shift, *self.networks.biases[1:]])
 
@@ -73,20 +67,11 @@ def _sides(x: Array, lines: Array, sigma: float, second: int) -> tuple[Array, Ar
     return (jnp.concatenate([after[:, None], tangents], axis=1), jnp.concatenate([before[:, None], -tangents], axis=1))
 
 
-def windowed(key: Array, sizes: list[int], lower: Sequence[float], upper: Sequence[float], counts: Sequence[int],
-             sigma: float, dtype=float) -> Windowed:
-    """A network of the given sizes for each of `counts` blocks of a box, as `mlp` makes them."""
-    if not len(lower) == len(upper) == len(counts):
-        raise ValueError(f"the box has corners of {len(lower)} and {len(upper)} numbers and {len(counts)} counts of "
-                         f"blocks; give one of each for every dimension")
-    if not 1 <= len(counts) <= sizes[0]:
-        raise ValueError(f"the blocks divide {len(counts)} inputs and the networks have {sizes[0]}; "
-                         f"divide at least one and no more than there are")
-    if any(m < 1 for m in counts):
-        raise ValueError(f"the counts of blocks are {tuple(counts)}; each must be at least 1")
-    if not all(lo < hi for lo, hi in zip(lower, upper)):
-        raise ValueError(f"the box from {tuple(lower)} to {tuple(upper)} is empty; give its lower corner first")
+def windowed(key: Array, sizes: Sequence[int], grid: Grid, sigma: float, dtype: DTypeLike = float) -> Windowed:
+    """A network of the given sizes for each block of a grid, as `mlp` makes them."""
+    if grid.dim > sizes[0]:
+        raise ValueError(f"the blocks divide {grid.dim} inputs and the networks have {sizes[0]}; divide no more than "
+                         f"there are")
     if not sigma > 0:
         raise ValueError(f"sigma is {sigma:g}; the width of the windows' edges must be positive")
-    networks = mlp(key, sizes, dtype, stack=math.prod(counts))
-    return Windowed(networks, tuple(map(float, lower)), tuple(map(float, upper)), tuple(map(int, counts)), float(sigma))
+    return Windowed(mlp(key, sizes, dtype, stack=grid.number), grid, float(sigma))

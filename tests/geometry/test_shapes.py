@@ -250,12 +250,6 @@ def test_on_a_face_the_foot_moves_along_the_face_only():
         np.testing.assert_array_equal(jax.jacfwd(face.closest)(jnp.array([0.0, y])), [[0, 0], [0, 1]])
 
 
-def test_signed_distance_of_a_piece_is_smooth_across_it():
-    hole = COMPOUNDS["pack"].boundaries["one"].pieces[0]
-    assert float(hole.signed_distance(jnp.array([1.0, 1.8]))) == pytest.approx(-0.3)
-    np.testing.assert_allclose(jax.grad(hole.signed_distance)(jnp.array([1.5, 1.0])), [-1, 0], atol=1e-12)
-
-
 @pytest.mark.parametrize("name", MEASURES)
 def test_measures_with_a_formula_are_exact(name):
     assert SHAPES[name].measure == pytest.approx(MEASURES[name], rel=1e-12)

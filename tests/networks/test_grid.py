@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hardpde import Ball, Box
-from hardpde.networks.grid import Grid, default_counts, face_points, group, live_blocks, live_faces
+from hardpde.networks.grid import Grid, default_counts, face_points, group, live_faces
 from hardpde.networks.windowed import windowed
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -51,7 +51,7 @@ def test_points_on_lines_and_beyond_belong_to_a_block_that_holds_them(grid):
 
 def test_blocks_are_numbered_as_windows_are():
     grid = GRIDS[1]
-    model = windowed(jax.random.key(0), [2, 3, 1], grid.lower, grid.upper, grid.counts, 0.2)
+    model = windowed(jax.random.key(0), [2, 3, 1], grid, 0.2)
     windows = jax.jit(lambda x: model.windows(x))(jnp.asarray(grid.centres.T)[:, None])
     assert (windows[:, 0].argmax(0) == np.arange(grid.number)).all()
 
@@ -119,14 +119,13 @@ def test_points_of_a_face_are_in_both_its_blocks(grid):
     assert (spread == (grid.faces.lo < grid.faces.hi)).all()
 
 
-def test_faces_and_blocks_in_holes_are_not_live():
+def test_faces_in_holes_are_not_live():
     grid = Grid((0.0, 0.0), (4.0, 4.0), (4, 4))
     whole = Box((0, 0), (4, 4), name="box")
-    assert live_faces(grid, whole).all() and live_blocks(grid, whole).all()
+    assert live_faces(grid, whole).all()
     # The hole swallows blocks (1, 1) and (1, 2) and reaches into others; the ball stays within block (3, 0).
     holed = whole - Box((0.9, 0.9), (2.1, 3.1), name="hole") - Ball((3.5, 0.5), 0.3, name="ball")
-    blocks, faces = live_blocks(grid, holed), live_faces(grid, holed)
-    assert np.nonzero(~blocks)[0].tolist() == [5, 6]
+    faces = live_faces(grid, holed)
     dead = {(int(a), int(b)) for a, b in zip(grid.faces.a[~faces], grid.faces.b[~faces])}
     assert dead == {(1, 5), (2, 6), (4, 5), (5, 6), (6, 7), (5, 9), (6, 10)}
 

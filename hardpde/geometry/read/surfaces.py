@@ -135,7 +135,7 @@ def _check_crossing(points: np.ndarray, faces: np.ndarray, path: Path) -> None:
     soup, edges = points[faces], matched(faces)[0]
     ends = points[edges]
 
-    def flat(lo: np.ndarray, hi: np.ndarray):
+    def flat(lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
         return shapely.box(lo[:, 0], lo[:, 1], hi[:, 0], hi[:, 1])
 
     tree = shapely.STRtree(flat(soup.min(1), soup.max(1)))
