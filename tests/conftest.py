@@ -6,9 +6,12 @@ import shutil
 
 import jax
 import pytest
+from jaxtyping import install_import_hook
 
 if jax.__version__.startswith("0.10."):  # compiles a third faster; other versions may not know the flag, and abort
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false"
+
+install_import_hook(["hardpde.networks", "hardpde.ansatz.base"], "shapes.checked")  # what their signatures state
 
 gc.set_threshold(100_000, 20, 100)  # tracing makes many small objects that live: looking through them took a tenth
 

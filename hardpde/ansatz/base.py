@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from hardpde.networks.jets import Jet, MatrixJet
 from hardpde.networks.tiles import Tiled
 from hardpde.problem.fields import Schema
 from hardpde.support.hardware import on_cpu
@@ -28,17 +29,17 @@ class Term(NamedTuple):
     Without a matrix the outputs are the state.
     """
 
-    inputs: Array
-    matrix: Any
-    dual: Array | None = None
+    inputs: Jet
+    matrix: MatrixJet | None
+    dual: Jet | None = None
 
 
-def laplacian_over(schema: Schema, jet: Array) -> int:
-    """How many coordinates the Laplacian at the end of a jet (…, slots, n) sums over; 0 if there is none."""
+def laplacian_over(schema: Schema, jet: Jet) -> int:
+    """How many coordinates the Laplacian at the end of a jet sums over; 0 if there is none."""
     return schema.dim if jet.shape[-2] == schema.coordinates + 2 else 0
 
 
-def combine(offset: Array, terms: Sequence[Term | Tiled], outputs: Sequence[Array], second: int = 0) -> Array:
+def combine(offset: Jet, terms: Sequence[Term | Tiled], outputs: Sequence[Array], second: int = 0) -> Jet:
     """The state and its derivatives, a jet (m, 1 + c, n), from the networks' output jets (o, 1 + c, n).
 
     second: as in `MLP.jet`; then Δ(M N) = ΔM N + 2 Σ_k ∂_k M ∂_k N + M ΔN takes the last slot.
@@ -48,6 +49,7 @@ def combine(offset: Array, terms: Sequence[Term | Tiled], outputs: Sequence[Arra
         if isinstance(term, Tiled):
             part = term.collected((act_on_cpu if on_cpu() else act)(term.matrix, out, second))
         else:
+            assert term.matrix is not None
             part = act(term.matrix, out, second)
             part = part if part.ndim == state.ndim else part.sum(0)
         points = part.shape[-1]
@@ -55,7 +57,7 @@ def combine(offset: Array, terms: Sequence[Term | Tiled], outputs: Sequence[Arra
     return state
 
 
-def act(matrix: Array, out: Array, second: int) -> Array:
+def act(matrix: MatrixJet, out: Jet, second: int) -> Jet:
     """The jets (…, m, slots, n) of M N: sums of products, not batched matrix products, as the matrices are tiny and
     this fuses."""
     out = out[..., None, :, :, :]

@@ -7,10 +7,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jaxtyping import Float
 
 from hardpde.ansatz.base import Term
 from hardpde.formulation.penalties import Penalty
+from hardpde.networks.jets import Jet
 from hardpde.networks.tiles import Tiled, cut, glue
+
+Points = Float[Array, "*_parts _points _coordinates"]
+Scales = Float[Array, "*_parts _equations _points"]
 
 
 class Batch(NamedTuple):
@@ -22,10 +27,10 @@ class Batch(NamedTuple):
     there. `weights` are those of the terms of the loss, the equations' first; None: those that the penalties state.
     """
 
-    x: Array  # (n, c)
-    offset: Any  # (m, 1 + c, n)
+    x: Points
+    offset: Jet | Any  # None where a method needs none
     terms: tuple[Any, ...]
-    scale: Any  # (e, n) factors of the residuals
+    scale: Scales | Any  # factors of the residuals; None where they have others
     penalised: tuple["Batch", ...] = ()
     data: Any = None
     weights: Array | None = None

@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from hardpde.networks.jets import CPU_SLOTS, Slots, dual_of_tanh, joined, pieces, tanh_of
+from hardpde.networks.jets import CPU_SLOTS, Biases, Jet, Slots, Weights, dual_of_tanh, joined, pieces, tanh_of
 
 
-def points_last(layers: list[tuple[Array, Array]], inputs: Array, second: int = 0) -> Array:
-    """Layers on jets (width, 1 + c, n)."""
+def points_last(layers: list[tuple[Weights, Biases]], inputs: Jet, second: int = 0) -> Jet:
+    """Layers on jets."""
     if layers[0][0].ndim == 3 and inputs.ndim == 3:
         inputs = jnp.broadcast_to(inputs, (layers[0][0].shape[0], *inputs.shape))
     jet = pieces(inputs, second, CPU_SLOTS)
@@ -19,8 +19,8 @@ def points_last(layers: list[tuple[Array, Array]], inputs: Array, second: int = 
     return joined(_layer(*layers[-1], jet), CPU_SLOTS)
 
 
-def dual_points_last(layers: list[tuple[Array, Array]], inputs: Array, dual: Array, second: int = 0) -> Array:
-    """The same with the jets (width, 1 + c, n) of derivatives along a direction, which come out after the others."""
+def dual_points_last(layers: list[tuple[Weights, Biases]], inputs: Jet, dual: Jet, second: int = 0) -> Jet:
+    """Layers on jets and on those of derivatives along a direction, which come out after the others."""
     jet, slopes = (pieces(part, second, CPU_SLOTS) for part in (inputs, dual))
     for w, b in layers[:-1]:
         jet, slopes = dual_of_tanh(_layer(w, b, jet), _layer(w, None, slopes), CPU_SLOTS)
@@ -29,13 +29,13 @@ def dual_points_last(layers: list[tuple[Array, Array]], inputs: Array, dual: Arr
                            axis=-3)
 
 
-def _layer(w: Array, b: Array | None, jet: Slots) -> Slots:
+def _layer(w: Weights, b: Biases | None, jet: Slots) -> Slots:
     """wᵀ v + b: (…, i, o), pieces (…, i, slots, n) → pieces (…, o, slots, n)."""
     value, *tangents = jax.tree.map(partial(_product, w), jet)
     return Slots(value if b is None else value + b[..., None, None], *tangents)
 
 
-def _product(w: Array, values: Array) -> Array:
+def _product(w: Weights, values: Jet) -> Jet:
     """wᵀ v: (…, i, o), (…, i, slots, n) → (…, o, slots, n)."""
     *lead, width, slots, n = values.shape
     product = _from_left(w, values.reshape(*lead, width, slots * n))

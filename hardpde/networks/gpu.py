@@ -8,7 +8,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.networks.jets import GPU_SLOTS, Slots, dual_of_tanh, joined, pieces, tanh_of, total
+from hardpde.networks.jets import (
+    GPU_SLOTS,
+    Biases,
+    JetPointsFirst,
+    Slots,
+    Weights,
+    dual_of_tanh,
+    joined,
+    pieces,
+    tanh_of,
+    total,
+)
 from hardpde.support.hardware import has_tensor_cores_for_bfloat16
 
 NARROW = 5  # inputs or outputs of a layer, the constant among them
@@ -17,10 +28,11 @@ FEW = 1024  # rows that a product has at least, if it is cut into parts
 CERTAIN = 30.0  # its tanh is 1 in any precision
 
 
-def points_first(layers: list[tuple[Array, Array]], inputs: Array, second: int = 0, dual: bool = False) -> Array:
-    """Layers on jets (1 + c, n, width), value and tangents in one product.
+def points_first(layers: list[tuple[Weights, Biases]], inputs: JetPointsFirst, second: int = 0,
+                 dual: bool = False) -> JetPointsFirst:
+    """Layers on jets, value and tangents in one product.
 
-    dual: the jets of derivatives along a direction follow, (2 (1 + c), n, width), and so they do in what comes out.
+    dual: twice as many slots; the jets of derivatives along a direction follow, and so they do in what comes out.
     """
     *lead, c, n, _ = inputs.shape
     stack = layers[0][0].ndim == 3
@@ -50,8 +62,8 @@ def full_precision(array: Array) -> Any:
     return jax.lax.DotAlgorithmPreset.BF16_BF16_F32_X6 if six else "highest"
 
 
-def _with_constant(layers: list[tuple[Array, Array]]) -> list[Array]:
-    """The same layers as matrices alone: a constant 1 among the inputs of each has the biases as its weights.
+def _with_constant(layers: list[tuple[Weights, Biases]]) -> list[Weights]:
+    """Layers as matrices alone: a constant 1 among the inputs of each has the biases as its weights.
 
     Hidden layers pass it on by a unit of their own, tanh(CERTAIN) = 1, whose derivatives vanish. So a gradient by the
     biases comes with that by the weights, and is not a sum over all points by itself. More units, which are and stay
@@ -114,8 +126,8 @@ _rows_product.defvjp(_rows_forward, _rows_backward)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
-def tanh_jet(z: Array, second: int) -> Array:
-    """The same for jets (…, slots, n, width) as a whole. Its gradient is written out, to be read and written once."""
+def tanh_jet(z: JetPointsFirst, second: int) -> JetPointsFirst:
+    """The jets of tanh z. Its gradient is written out, to be read and written once."""
     return joined(tanh_of(pieces(z, second, GPU_SLOTS), GPU_SLOTS), GPU_SLOTS)
 
 
@@ -145,23 +157,23 @@ tanh_jet.defvjp(_tanh_forward, _tanh_backward)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
-def tanh_dual(z: Array, second: int) -> Array:
-    """The same for jets (…, slots, n, width) as a whole, one after the other."""
-    return _dual_as_a_whole(z, second)
+def tanh_dual(z: JetPointsFirst, second: int) -> JetPointsFirst:
+    """The jets of tanh z and those of its derivative along a direction, one after the other, from both of z."""
+    return _dual_of_tanh(z, second)
 
 
-def _dual_as_a_whole(z: Array, second: int) -> Array:
+def _dual_of_tanh(z: JetPointsFirst, second: int) -> JetPointsFirst:
     plain, slopes = (pieces(half, second, GPU_SLOTS, one_by_one=True) for half in jnp.split(z, 2, axis=GPU_SLOTS))
     return joined(dual_of_tanh(plain, slopes, GPU_SLOTS), GPU_SLOTS)
 
 
 def _tanh_dual_forward(z: Array, second: int) -> tuple[Array, Array]:
-    return _dual_as_a_whole(z, second), z
+    return _dual_of_tanh(z, second), z
 
 
 def _tanh_dual_backward(second: int, z: Array, g: Array) -> tuple[Array]:
     """All that the gradient needs is found again from z: reading it would take longer."""
-    return jax.vjp(lambda z: _dual_as_a_whole(z, second), z)[1](g)
+    return jax.vjp(lambda z: _dual_of_tanh(z, second), z)[1](g)
 
 
 tanh_dual.defvjp(_tanh_dual_forward, _tanh_dual_backward)

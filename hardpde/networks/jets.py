@@ -5,13 +5,21 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jaxtyping import Float
+
+# Widths are free: of all jets of a function, slots and points must agree. More axes may stand before them.
+Jet = Float[Array, "*_lead _width slots n"]
+JetPointsFirst = Float[Array, "*_lead slots n _width"]
+MatrixJet = Float[Array, "*_lead _rows _columns slots n"]
+Weights = Float[Array, "*_stack _in _out"]
+Biases = Float[Array, "*_stack _out"]
 
 GPU_SLOTS, CPU_SLOTS = -3, -2  # where slots are: before points and widths, or between widths and points
 SEVERAL = 6  # slots of a jet that go through tanh one by one
 
 
-def multiply(a: Array, b: Array, second: int = 0) -> Array:
-    """The product of two jets (…, slots, n), whose leading axes broadcast.
+def multiply(a: Jet, b: Jet, second: int = 0) -> Jet:
+    """The product of two jets, whose leading axes broadcast.
 
     second: as in `MLP.jet`; then Δ(a b) = Δa b + 2 Σ_k ∂_k a ∂_k b + a Δb takes the last slot.
     """

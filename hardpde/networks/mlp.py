@@ -18,6 +18,7 @@ from jax.typing import DTypeLike
 
 from hardpde.networks.cpu import dual_points_last, points_last
 from hardpde.networks.gpu import points_first
+from hardpde.networks.jets import Biases, Jet, Weights
 from hardpde.support.hardware import on_cpu
 
 Model = TypeVar("Model")
@@ -26,10 +27,10 @@ Model = TypeVar("Model")
 class MLP(eqx.Module):
     """tanh layers. A leading axis on every weight makes a stack of networks that run as one batched product."""
 
-    weights: list[Array]
-    biases: list[Array]
+    weights: list[Weights]
+    biases: list[Biases]
 
-    def jet(self, inputs: Array, second: int = 0) -> Array:
+    def jet(self, inputs: Jet, second: int = 0) -> Jet:
         """(in, 1 + c, n) → (out, 1 + c, n); a stack of k networks: (k, out, 1 + c, n), with the same inputs for all
         or inputs (k, in, 1 + c, n) of its own for each.
 
@@ -40,7 +41,7 @@ class MLP(eqx.Module):
             return points_last(layers, inputs, second)
         return jnp.moveaxis(points_first(layers, jnp.moveaxis(inputs, -3, -1), second), -1, -3)
 
-    def dual_jet(self, inputs: Array, dual: Array, second: int = 0) -> Array:
+    def dual_jet(self, inputs: Jet, dual: Jet, second: int = 0) -> Jet:
         """The jet of the outputs and that of their derivative along a direction, one after the other: (2 out, …).
 
         `dual` is the jet of the derivative of the inputs along that direction.

@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array
 from jax.typing import DTypeLike
 
+from hardpde.networks.jets import Jet, MatrixJet
 from hardpde.networks.mlp import MLP
 
 TILE = 128  # points
@@ -33,8 +34,8 @@ class Tiled:
     several parts has lists for each, and these numbers are those of the part; c = TILE × parts.
     """
 
-    inputs: Array
-    matrix: Array
+    inputs: Jet
+    matrix: MatrixJet
     place: Array
     there: Array
     owners: tuple[int, ...]
@@ -44,7 +45,7 @@ class Tiled:
         chosen = jnp.asarray(np.eye(stack.weights[0].shape[0])[list(self.owners)], stack.weights[0].dtype)
         return jax.tree.map(lambda a: jnp.tensordot(chosen, a, 1, precision="highest"), stack)
 
-    def collected(self, parts: Array) -> Array:
+    def collected(self, parts: Array) -> Jet:
         """The sum of the parts (t, m, slots, c) of each point, (m, slots, n)."""
 
         def one(parts: Array, there: Array, place: Array) -> Array:
@@ -52,7 +53,7 @@ class Tiled:
 
         return self._by_part(one, parts, self.there, self.place)
 
-    def everywhere(self) -> Array:
+    def everywhere(self) -> MatrixJet:
         """The lists undone: a matrix (k, m, o, slots, n) for all networks at all points."""
         owners = np.array(self.owners)[:, None]
 
@@ -124,7 +125,7 @@ class Plan:
     most: int
     scale: np.ndarray
 
-    def tiled(self, inputs: Array, matrix: Array) -> Tiled:
+    def tiled(self, inputs: Jet, matrix: MatrixJet) -> Tiled:
         """Lists of the points of a batch: inputs (f, slots, n), shared by all networks, and matrix (k, m, o, slots, n).
 
         Each network gets the points where its coefficients are largest.
@@ -146,12 +147,13 @@ class Plan:
         return Tiled(jnp.moveaxis(inputs[..., point], -2, 0), by_tile, back.reshape(-1, TILE), there, self.owners)
 
 
-def _sizes(matrix: Array) -> Array:
+def _sizes(matrix: MatrixJet) -> Array:
     """The largest coefficient of each network and slot, (k, slots, n)."""
     return jnp.abs(matrix).max((1, 2))
 
 
-def plan(matrices: Callable[[Array], Array], inside: Array, edges: Array, points: int, dtype: DTypeLike) -> Plan | None:
+def plan(matrices: Callable[[Array], MatrixJet], inside: Array, edges: Array, points: int,
+         dtype: DTypeLike) -> Plan | None:
     """Lists for `points` points with the distribution of those `inside`; None if they would not be much shorter than
     all points of all networks.
 

@@ -10,7 +10,7 @@ from jax import Array
 from jax.typing import DTypeLike
 
 from hardpde.networks.grid import Grid
-from hardpde.networks.jets import multiply
+from hardpde.networks.jets import Jet, multiply
 from hardpde.networks.mlp import MLP, mlp
 
 
@@ -27,13 +27,13 @@ class Windowed(eqx.Module):
     grid: Grid = eqx.field(static=True)
     sigma: float = eqx.field(static=True)
 
-    def jet(self, inputs: Array, second: int = 0) -> Array:
+    def jet(self, inputs: Jet, second: int = 0) -> Jet:
         """As `MLP.jet`: (in, 1 + c, n) → (out, 1 + c, n)."""
         out = self._unscaled().jet(inputs, second)
         return multiply(self.windows(inputs, second)[:, None], out, second).sum(0)
 
-    def windows(self, inputs: Array, second: int = 0) -> Array:
-        """The jets of all windows, (blocks, 1 + c, n)."""
+    def windows(self, inputs: Jet, second: int = 0) -> Jet:
+        """The jets of all windows, one for each block."""
         factors = []
         for line, x in zip(self.grid.lines, inputs):
             lines = jnp.asarray([-np.inf, *line[1:-1], np.inf], x.dtype)
@@ -55,8 +55,8 @@ class Windowed(eqx.Module):
                    [b - shift, *self.networks.biases[1:]])
 
 
-def _sides(x: Array, lines: Array, sigma: float, second: int) -> tuple[Array, Array]:
-    """The jets (lines, slots, n) of sigmoid((x − line)/σ) and of sigmoid((line − x)/σ), from the jet of x."""
+def _sides(x: Array, lines: Array, sigma: float, second: int) -> tuple[Jet, Jet]:
+    """The jets, for each line, of sigmoid((x − line)/σ) and of sigmoid((line − x)/σ), from the jet of x."""
     z = (x[0] - lines[:, None]) / sigma
     after, before = jax.nn.sigmoid(z), jax.nn.sigmoid(-z)
     slope = after * before / sigma

@@ -6,12 +6,14 @@ from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import pytest
 
 from hardpde.networks import gpu
 from hardpde.networks.cpu import dual_points_last, points_last
 from hardpde.networks.gpu import full_precision, points_first, tanh_jet
+from hardpde.networks.jets import multiply
 from hardpde.networks.mlp import mlp, randomise
 from hardpde.support.compiling import compiled_quickly
 from helpers import close
@@ -130,3 +132,10 @@ def test_the_gradient_of_tanh_is_written_out(second, slots):
 
     one, two = jax.jit(lambda z: (through(lambda z: tanh_jet(z, second), z), through(written, z)))(z)
     assert close(one[0], two[0]) and close(one[1], two[1])
+
+
+@pytest.mark.parametrize("slots, points", [(4, 5), (3, 6)])
+def test_jets_of_other_slots_or_points_do_not_multiply(slots, points):
+    one, other = jnp.zeros((2, 3, 5)), jnp.zeros((2, slots, points))
+    with pytest.raises(jaxtyping.TypeCheckError):
+        multiply(one, other)
