@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from hardpde.ansatz.matrices import right_inverse, times
 from hardpde.ansatz.pieces import TINY, Pieces
 from hardpde.ansatz.start import Start
 from hardpde.geometry.algorithms.stacking import safe_root
 from hardpde.problem.problem import Problem
+from hardpde.support.matrices import right_inverse, times
 
 _ROUNDING = 1e-28  # squared size of what rounding leaves of a row that others imply
 

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.ansatz.matrices import right_inverse, times
 from hardpde.ansatz.start import Start
 from hardpde.geometry import Kind, Piece
 from hardpde.geometry.algorithms.links import connected_parts
@@ -16,6 +15,7 @@ from hardpde.problem.conditions import Condition
 from hardpde.problem.layout import stacked_rows
 from hardpde.problem.problem import Problem
 from hardpde.support.checking import check_choice
+from hardpde.support.matrices import right_inverse, times
 from hardpde.support.messages import first_line
 
 SAMPLES = 400  # points of a piece that stand for all
@@ -47,7 +47,7 @@ class BoundaryGroup(NamedTuple):
         return softmin(signed, beta), normals[jnp.argmin(squared)]
 
 
-class Block(NamedTuple):
+class FieldBlock(NamedTuple):
     """Fields that conditions bind together; the paper builds each block's ansatz separately."""
 
     components: tuple[int, ...]  # of the state
@@ -91,7 +91,7 @@ class Paper:
             normals = jnp.broadcast_to(jnp.asarray(normal(x)), normals.shape)
         return l, normals
 
-    def _gaps(self, problem: Problem, block: Block) -> list[np.ndarray]:
+    def _gaps(self, problem: Problem, block: FieldBlock) -> list[np.ndarray]:
         """The least l_i on the block's other boundaries, so that α_i = β_s / gap (equation 12); ∞ if there are none."""
         boundaries = block.boundaries
         offsets = self._offsets(block)
@@ -127,7 +127,7 @@ class Paper:
         return gaps
 
     @staticmethod
-    def _offsets(block: Block) -> np.ndarray:
+    def _offsets(block: FieldBlock) -> np.ndarray:
         return np.cumsum([0, *[len(group.sign) for group in block.boundaries[:-1]]])
 
     def _subnetworks(self) -> list[tuple[int, list[tuple[int, int]], int]]:
@@ -145,7 +145,7 @@ class Paper:
         return [(size, members, sum(len(self.blocks[b].boundaries[i].sign) for b, i in members))
                 for size, members in by_size.items()]
 
-    def _planar(self, block: Block, rows: int) -> int | None:
+    def _planar(self, block: FieldBlock, rows: int) -> int | None:
         """The size of the block if a basis of appendix A.2 applies (one row on 2 or 3 components)."""
         size = len(block.components)
         return size if self.basis == "low-dimensional" and rows == 1 and size in (2, 3) else None
@@ -175,7 +175,7 @@ class Paper:
                   for _, members, _ in self.subnetworks]
         return c, main, matrices
 
-    def general_solution(self, group: BoundaryGroup, block: Block, x: Array, normal: Array) -> tuple[Array, Array]:
+    def general_solution(self, group: BoundaryGroup, block: FieldBlock, x: Array, normal: Array) -> tuple[Array, Array]:
         """The general solution on one boundary: A⁺ g (block,) and a basis B (block, o) of the null space."""
         a, g = stacked_rows([self.conditions[k] for k in group.conditions], self.schema, x, normal)
         a = a[:, jnp.asarray(block.components)]
@@ -201,7 +201,7 @@ class Paper:
         return times(blend, c) + fade * times(d, g), times(blend, main), blend
 
 
-def _blocks(problem: Problem) -> list[Block]:
+def _blocks(problem: Problem) -> list[FieldBlock]:
     """Components that share a boundary condition belong together."""
     columns: dict[int, tuple[set[int], int]] = {}
     for piece, which in zip(problem.layout.pieces, problem.layout.conditions):
@@ -217,7 +217,7 @@ def _blocks(problem: Problem) -> list[Block]:
     for (b, _, conditions, name), pieces in boundaries.items():
         key = (conditions, tuple(piece.kind for piece in pieces), name)
         groups.setdefault(b, {}).setdefault(key, []).append(pieces)
-    return [Block(tuple(k for k in range(size) if part[k] == b),
+    return [FieldBlock(tuple(k for k in range(size) if part[k] == b),
                   tuple(_group(bodies, conditions, sum(columns[c][1] for c in conditions))
                         for (conditions, *_), bodies in members.items()))
             for b, members in groups.items()]

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 from jax import Array
 
-from hardpde.ansatz.matrices import right_inverse, times
 from hardpde.problem.conditions import Condition
 from hardpde.problem.fields import Schema
 from hardpde.problem.layout import Layout, stacked_rows
+from hardpde.support.matrices import right_inverse, times
 
 
 class Start:

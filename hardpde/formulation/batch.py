@@ -37,7 +37,7 @@ class Batch(NamedTuple):
 
 
 def untiled(batch: Batch) -> Batch:
-    """The same with all networks at all points, so that every point can be taken by itself."""
+    """The batch with all networks at all points, so that every point can be taken by itself."""
     inputs = batch.terms[0].inputs
     return batch._replace(terms=tuple(Term(inputs, term.everywhere()) if isinstance(term, Tiled) else term
                                       for term in batch.terms))
@@ -116,5 +116,5 @@ def by_term(part: Batch, penalty: Penalty) -> Batch:
 
 
 def cast(batch: Batch, dtype) -> Batch:
-    """The same with its numbers, not its indices, in another precision."""
+    """The batch with its numbers, not its indices, in another precision."""
     return jax.tree.map(lambda a: a.astype(dtype) if jnp.issubdtype(a.dtype, jnp.floating) else a, batch)

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from hardpde.geometry.algorithms.gaps import TOUCH, closed_gaps, is_whole, numeric_gap
-from hardpde.geometry.algorithms.sampling import unit_points
+from hardpde.geometry.algorithms.sampling import depths, unit_points
 from hardpde.geometry.algorithms.stacking import concrete, place
 from hardpde.geometry.base import Shape
 from hardpde.geometry.csg import Compound, Difference, contained, describe, near_pairs
@@ -75,15 +75,11 @@ def _surface(shape: Shape, n: int = 128) -> np.ndarray:
     return concrete(jax.jit(place, static_argnums=0), pieces, which, u)[0]
 
 
-def _depths(points: np.ndarray, shape: Shape) -> np.ndarray:
-    return concrete(jax.jit(jax.vmap(shape.sdf)), points)
-
-
 def solid_gap(one: Shape, two: Shape, tol: float) -> float:
     """Distance between two solids, negative (a depth) where they overlap."""
     if isinstance(one, Ball) and isinstance(two, Ball):
         return float(np.linalg.norm(np.subtract(one.center, two.center))) - one.radius - two.radius
-    deepest = min(_depths(_surface(one), two).min(), _depths(_surface(two), one).min())
+    deepest = min(concrete(depths, two, _surface(one)).min(), concrete(depths, one, _surface(two)).min())
     return float(deepest) if deepest < -tol else boundary_gap(one, two)
 
 
@@ -91,7 +87,7 @@ def _room(hole: Shape, base: Shape, tol: float) -> float:
     """Distance of a hole to the boundary of the solid around it, negative where it leaves it."""
     if isinstance(hole, Ball) and isinstance(base, Ball):
         return base.radius - hole.radius - float(np.linalg.norm(np.subtract(hole.center, base.center)))
-    outside = -float(_depths(_surface(hole), base).max())
+    outside = -float(concrete(depths, base, _surface(hole)).max())
     return outside if outside < -tol else boundary_gap(hole, base)
 
 

@@ -112,13 +112,13 @@ def _rows_backward(factors: tuple[Array, Array], g: Array) -> tuple[Array, Array
         jet, g = (a.reshape(*a.shape[:-2], parts, rows // parts, a.shape[-1]) for a in (jet, g))
     # The narrow factor first, which takes half the time; the barrier keeps the compiler from turning it round.
     if jet.shape[-1] <= g.shape[-1]:
-        sums = _summed(jet, g)
+        sums = _transposed_product(jet, g)
     else:
-        sums = jnp.swapaxes(jax.lax.optimization_barrier(_summed(g, jet)), -1, -2)
+        sums = jnp.swapaxes(jax.lax.optimization_barrier(_transposed_product(g, jet)), -1, -2)
     return back, sums.sum(-3) if parts > 1 else sums
 
 
-def _summed(a: Array, b: Array) -> Array:
+def _transposed_product(a: Array, b: Array) -> Array:
     return jnp.matmul(jnp.swapaxes(a, -1, -2), b, precision="highest")
 
 

@@ -66,7 +66,7 @@ def mlp(key: Array, sizes: Sequence[int], dtype: DTypeLike = float, stack: int |
 
 
 def randomise(model: Model, key: Array) -> Model:
-    """The same networks with random weights and biases that keep signals of unit size, for certificates."""
+    """Networks of the same sizes with random weights and biases that keep signals of unit size, for certificates."""
     networks, tree = jax.tree.flatten(model, is_leaf=lambda node: isinstance(node, MLP))
     fresh = []
     for network, k in zip(networks, jax.random.split(key, len(networks))):

@@ -16,6 +16,7 @@ from jax import Array
 
 from hardpde.geometry import Piece, Shape, at_times, gap_matrix, stack, touching_points
 from hardpde.geometry.algorithms.gaps import are_whole
+from hardpde.geometry.algorithms.sampling import depths
 from hardpde.geometry.algorithms.stacking import Group
 from hardpde.problem.conditions import INITIAL, Condition
 from hardpde.problem.fields import Schema
@@ -147,7 +148,7 @@ def _room(pieces: tuple[Piece, ...], touching: np.ndarray, domain: Shape) -> np.
     def surviving(i: int) -> np.ndarray:
         if i not in points:
             everywhere = np.asarray(pieces[i].sample(jax.random.key(5), 256))
-            depth = np.asarray(_depths(domain.home(pieces[i]), everywhere))
+            depth = np.asarray(depths(domain.home(pieces[i]), everywhere))
             if ((np.abs(depth) if pieces[i].two_sided else -depth) > 1e-6 * domain.size).any():
                 raise ValueError(f"boundary '{pieces[i].name}' is cut by another, and the rest of it runs through the "
                                  f"inside of the domain; draw the outline as one Polygon or Spline")
@@ -164,11 +165,6 @@ def _room(pieces: tuple[Piece, ...], touching: np.ndarray, domain: Shape) -> np.
             raise ValueError(f"boundary '{pieces[j].name}' is cut by another, and the rest of it meets a third; "
                              f"draw the outline as one Polygon or Spline")
     return room
-
-
-@partial(jax.jit, static_argnums=0)
-def _depths(domain: Shape, x: Array) -> Array:
-    return jax.vmap(domain.sdf)(x)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -11,6 +11,7 @@ from jax import Array
 
 from hardpde.problem.conditions import Condition
 from hardpde.problem.fields import State
+from hardpde.support.matrices import solve_small
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,13 +33,13 @@ class Placement:
     def derivatives(self, x: Array, dq: Array) -> Array:
         """Derivatives (c, m) by the coordinates of the domain as those by the coordinates of the real place."""
         d = self.dim
-        return jnp.concatenate([_solve(self.slope(x).T, dq[:d]), dq[d:]])
+        return jnp.concatenate([solve_small(self.slope(x).T, dq[:d]), dq[d:]])
 
     def condition(self, stated: Condition) -> Condition:
         """A condition stated at the real place, as one at points of the domain with normals of the domain."""
 
         def lhs(q: State, x: Array, n: Array) -> Any:
-            normal = _solve(self.slope(x).T, n)
+            normal = solve_small(self.slope(x).T, n)
             length = jnp.sqrt((normal**2).sum())
             return stated.lhs(q, self.place(x), normal / jnp.where(length > 0, length, 1.0))
 
@@ -52,19 +53,9 @@ class Placement:
 
         def one(x: Array) -> tuple[Array, Array]:
             def newton(_: Any, y: Array) -> Array:
-                return y.at[:d].add(_solve(self.slope(y), x[:d] - self.place(y)[:d]))
+                return y.at[:d].add(solve_small(self.slope(y), x[:d] - self.place(y)[:d]))
 
             y = jax.lax.fori_loop(0, 30, newton, x)
             return y, jnp.abs(self.place(y) - x).max()
 
         return jax.jit(jax.vmap(one))
-
-
-def _solve(a: Array, b: Array) -> Array:
-    """a⁻¹ b of a small matrix; in the plane by a formula, which fuses, where a call to a library would not."""
-    if len(a) == 1:
-        return b / a[0, 0]
-    if len(a) == 2:
-        (p, q), (r, s) = a
-        return jnp.stack([s * b[0] - q * b[1], p * b[1] - r * b[0]]) / (p * s - q * r)
-    return jnp.linalg.solve(a, b)

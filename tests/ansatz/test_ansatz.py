@@ -356,7 +356,7 @@ def test_a_batch_that_was_cut_before_is_the_same():
 def test_the_gradient_of_small_matrices_is_written_out(second, slots):
     """As JAX finds it, for a stack of matrices and outputs."""
     random = np.random.default_rng(0)
-    matrix, out, probe = (random.normal(size=(5, *shape, slots, 6)) for shape in ((3, 2), (2,), (3,)))
+    matrix, out, probe = (jnp.asarray(random.normal(size=(5, *shape, slots, 6))) for shape in ((3, 2), (2,), (3,)))
     one, two = (jax.grad(lambda out, f=f: (probe * f(matrix, out, second)).sum())(out)
                 for f in (act, act_on_cpu))
     assert np.abs(one - two).max() < 1e-13 * np.abs(one).max()

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from hardpde.geometry.algorithms.sampling import unit_points
+from hardpde.geometry.algorithms.sampling import depths, unit_points
 from hardpde.geometry.algorithms.stacking import concrete, distances, safe_norm, stack
 from hardpde.geometry.algorithms.triangles import point_gaps, soup_contacts, soup_gap
 from hardpde.geometry.base import Kind, Piece, Shape
@@ -52,7 +52,7 @@ def touching_points(piece_i: Piece, piece_j: Piece, shape: Shape) -> np.ndarray:
         points = numeric_gap(piece_i, piece_j, shape)[1]
     if not len(points):
         return np.zeros((0, shape.dim))
-    on = np.abs(concrete(_depths, shape.home(piece_i), points)) <= 10 * TOUCH * shape.size
+    on = np.abs(concrete(depths, shape.home(piece_i), points)) <= 10 * TOUCH * shape.size
     return _spread(points[on], 1e-6 * shape.size)
 
 
@@ -69,7 +69,7 @@ def are_whole(pieces: tuple[Piece, ...], shape: Shape) -> np.ndarray:
 
 
 def is_whole(piece: Piece, shape: Shape) -> bool:
-    """The same of one piece."""
+    """Whether all of a piece is known to lie on the boundary of the shape."""
     return bool(are_whole((piece,), shape)[0])
 
 
@@ -101,7 +101,7 @@ def closed_gaps(kind_a: Kind, a: np.ndarray, kind_b: Kind, b: np.ndarray) -> np.
 
 
 def _soup_gaps(kind_a: Kind, a: np.ndarray, kind_b: Kind, b: np.ndarray) -> np.ndarray | float:
-    """The same for spheres and pieces made of triangles."""
+    """Gaps (n, m) of spheres and pieces made of triangles with stacked parameters, NaN where there is no formula."""
     if isinstance(kind_a, Sphere):
         return np.asarray(_soup_gaps(kind_b, b, kind_a, a)).T
     gaps = np.full((len(a), len(b)), np.nan)
@@ -229,7 +229,7 @@ def _grid(dim: int) -> np.ndarray:
 def _on_boundary(piece: Piece, shape: Shape, points: np.ndarray) -> np.ndarray:
     if is_whole(piece, shape):
         return np.ones(len(points), dtype=bool)
-    return np.abs(concrete(_depths, shape.home(piece), points)) <= 1e-7 * shape.size
+    return np.abs(concrete(depths, shape.home(piece), points)) <= 1e-7 * shape.size
 
 
 def _cloud_gap(a: np.ndarray, b: np.ndarray) -> float:
@@ -246,11 +246,6 @@ def _starts(gap: np.ndarray, dim: int) -> np.ndarray:
 
 
 # Compiled once per kind (and shape), whatever the parameters.
-
-
-@partial(jax.jit, static_argnums=0)
-def _depths(shape: Shape, points: jax.Array) -> jax.Array:
-    return jax.vmap(shape.sdf)(points)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -22,7 +22,7 @@ CHUNK = 8192
 
 
 def unit_points(n: int, dim: int) -> np.ndarray:
-    """The same n low-discrepancy points (n, dim) of the open unit cube at every call."""
+    """n low-discrepancy points (n, dim) of the open unit cube, no others at a later call."""
     u = qmc.Halton(dim, scramble=True, rng=np.random.default_rng(0)).random(n)
     return np.clip(u, 1e-12, 1 - 1e-12)
 
@@ -31,6 +31,12 @@ def unit_points(n: int, dim: int) -> np.ndarray:
 def inside(shape: Shape, points: jax.Array) -> jax.Array:
     """Mask (n,) of points strictly inside, in chunks."""
     return _chunked(lambda x: shape.sdf(x) < 0, points)
+
+
+@partial(jax.jit, static_argnums=0)
+def depths(shape: Shape, points: jax.Array) -> jax.Array:
+    """Signed distances (n,) of points."""
+    return jax.vmap(shape.sdf)(points)
 
 
 def _chunked(function: Callable, args: Any) -> jax.Array:
