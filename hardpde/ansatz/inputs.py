@@ -31,7 +31,7 @@ def standard_inputs(problem: Problem) -> Callable[[Array], Array]:
         root = bool(problem.layout.initial)
     closed = sorted({period.axis for period in problem.periods if period.hard})
     straight = np.array([k for k in range(dim) if k not in closed], int)
-    decays = None if closed else _decays(problem)
+    decays = None if closed else hole_decays(problem)
     extra = problem.hints.inputs
     multiples = np.arange(1, problem.hints.harmonics + 1)
 
@@ -55,7 +55,7 @@ def standard_inputs(problem: Problem) -> Callable[[Array], Array]:
     return inputs
 
 
-def _decays(problem: Problem) -> Callable[[Array], Array] | None:
+def hole_decays(problem: Problem) -> Callable[[Array], Array] | None:
     """2 exp(−distance/collar) for each hole, or sums over the holes of each name where there are many."""
     layout = problem.layout
     holes = [k for k, piece in enumerate(layout.pieces) if piece.flip and not piece.two_sided]

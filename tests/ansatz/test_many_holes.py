@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hardpde as hp
-from hardpde.ansatz.inputs import TAIL, _decays
+from hardpde.ansatz.inputs import TAIL, hole_decays
 from hardpde.evaluation.certificate import certify, random_models, violation
 from hardpde.geometry import Difference, Nearby, distances
 from hardpde.geometry.algorithms.nearby import FEW
@@ -56,7 +56,7 @@ def test_the_shared_decay_of_many_holes_is_the_sum_over_all():
         return (2 * jnp.maximum(1 - distances(pieces, x) / width / TAIL, 0.0) ** TAIL).sum()[None]
 
     for take in (lambda f: f, jax.jacfwd):
-        found, expected = (np.asarray(jax.jit(jax.vmap(take(f)))(x)) for f in (_decays(problem), everywhere))
+        found, expected = (np.asarray(jax.jit(jax.vmap(take(f)))(x)) for f in (hole_decays(problem), everywhere))
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10)
 
 

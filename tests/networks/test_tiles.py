@@ -119,7 +119,7 @@ def test_parts_of_an_array_interleave_and_come_back():
     assert (parts[1] == array[..., 1::4]).all() and (glue(parts) == array).all()
 
 
-def test_no_lists_where_nothing_can_be_left_out(pack):
+def test_no_tiles_where_nothing_can_be_left_out(pack):
     """One boundary, twice the precision, or few points: all networks at all points."""
     for problem, options in ((poisson(), {"points": 512}), (pack, {"points": 512, "dtype": "float64"}),
                              (pack, {"points": 128})):
