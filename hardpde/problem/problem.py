@@ -44,6 +44,7 @@ class Problem:
     measurements: what was measured, each a Measurement, for fields that the equations leave open.
     exact(x): the solution as {field: value}, where it is known; reference: a Reference or a function
     that makes one, of the values of the parameters if there are any.
+    presets: settings that suit the problem of this name, a `hardpde.problems.presets.Presets`.
     origin: the problem as its user stated it, of one that is made of it. worked_out: what is known of a problem that
     is made of a checked one; nothing is checked then.
     """
@@ -64,6 +65,7 @@ class Problem:
     exact: Callable[[Array], Mapping[str, Any]] | None = None
     reference: Reference | Callable[..., Reference] | None = None
     name: str = "problem"
+    presets: object = None
     origin: "Problem | None" = field(default=None, repr=False, kw_only=True)
     worked_out: InitVar[Mapping[str, Any] | None] = field(default=None, kw_only=True)
 

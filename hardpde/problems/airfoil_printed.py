@@ -18,8 +18,14 @@ from hardpde.problem.fields import State, div, grad
 from hardpde.problem.hints import Hints
 from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
+from hardpde.problems.airfoil import PRESETS as WELL_POSED
 from hardpde.problems.airfoil import VISCOSITY, airfoil_solution, data_file, flow_domain
 from hardpde.problems.extension import Surrogate, extend, learned_distance
+from hardpde.problems.presets import LBFGS, adam
+
+PRESETS = replace(WELL_POSED, problem="airfoil-printed", settings={
+    ("hc", "paper"): {"method": {"main": [50] * 6, "sub": [40] * 4, "points": 10_000}, "stages": [adam(1e-3), LBFGS]},
+})
 
 
 def airfoil_printed() -> Problem:
@@ -39,6 +45,7 @@ def airfoil_printed() -> Problem:
         ],
         hints=Hints(distances={"airfoil": _distance()}, normals={"airfoil": extend(wall, wall.normal, unit=True)}),
         reference=_reference,
+        presets=PRESETS,
     )
 
 

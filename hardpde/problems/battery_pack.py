@@ -18,15 +18,20 @@ from hardpde.problem.hints import Hints
 from hardpde.problem.parameters import parameters
 from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
+from hardpde.problems.presets import Presets, start_and_finish
 from hardpde.support.checking import check_positive
 
 CELLS: list[tuple[float, float]] = [
     (-4, -9), (4, -9), (-4, -3), (4, -3), (-4, 3), (4, 3), (-4, 9), (4, 9), (0, -6), (0, 0), (0, 6)]
 PIPES: list[tuple[float, float]] = [(-3.2, -6), (3.2, -6), (-3.2, 0), (3.2, 0), (-3.2, 6), (3.2, 6)]
 BLUR = 1e-4  # of k t: keeps ξ insensitive to the last digit of a distance at t = 0
-
-
 RANGES = {"h": (0.5, 2.0), "cell": (3.0, 7.0), "k": (0.5, 2.0)}  # of the family
+PRESETS = Presets("battery-pack", {("exact", "best"): {"stages": start_and_finish(500, 3e-3, 28_000, 500)}})
+FAMILY_PRESETS = Presets("battery-pack-family", {
+    ("exact", "quick"): {
+        "method": {"width": 32, "depth": 3, "points": 4096}, "stages": start_and_finish(200, 5e-3, 3000, 100)},
+    ("exact", "best"): {"method": {"points": 16_384}, "stages": start_and_finish(500, 3e-3, 15_000, 300)},
+})
 
 
 def battery_pack(k: float = 1.0, h: float = 1.0, air: float = 0.1, cell: float = 5.0, water: float = 1.0,
@@ -34,16 +39,16 @@ def battery_pack(k: float = 1.0, h: float = 1.0, air: float = 0.1, cell: float =
     """The paper's pack; other coefficients give packs of the same shape without a stored reference."""
     check_positive(k=k, h=h)
     printed = (k, h, air, cell, water, start) == (1.0, 1.0, 0.1, 5.0, 1.0, 0.1)
-    return _pack("battery-pack", k, h, air, cell, water, start, reference=_reference if printed else None)
+    return _pack(PRESETS, k, h, air, cell, water, start, reference=_reference if printed else None)
 
 
 def battery_pack_family() -> Problem:
     """The pack for every heat-transfer coefficient h, temperature of the cells and conductivity k within RANGES."""
     h, cell, k = parameters(**RANGES)
-    return _pack("battery-pack-family", k, h, 0.1, cell, 1.0, 0.1, parameters=(h, cell, k))
+    return _pack(FAMILY_PRESETS, k, h, 0.1, cell, 1.0, 0.1, parameters=(h, cell, k))
 
 
-def _pack(name: str, k: Any, h: Any, air: float, cell: Any, water: float, start: float, **more: Any) -> Problem:
+def _pack(presets: Presets, k: Any, h: Any, air: float, cell: Any, water: float, start: float, **more: Any) -> Problem:
     """k, h and the temperature of the cells are numbers or parameters."""
     domain: Shape = Box((-8, -12), (8, 12), name="outer")
     for centre in CELLS:
@@ -55,7 +60,7 @@ def _pack(name: str, k: Any, h: Any, air: float, cell: Any, water: float, start:
         return lambda x: evaluate(h, x) * evaluate(temperature, x)
 
     return Problem(
-        name=name,
+        name=presets.problem,
         domain=domain,
         fields="T",
         gradients={"grad_T": "T"},
@@ -68,6 +73,7 @@ def _pack(name: str, k: Any, h: Any, air: float, cell: Any, water: float, start:
             initial("T", start),
         ],
         hints=Hints(ramp="root", inputs=_layers(domain, k)),
+        presets=presets,
         **more,
     )
 

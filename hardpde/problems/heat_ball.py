@@ -12,7 +12,18 @@ from hardpde.problem.conditions import initial, neumann
 from hardpde.problem.fields import State, div, dt
 from hardpde.problem.hints import Hints
 from hardpde.problem.problem import Problem
+from hardpde.problems.presets import Presets, start_and_finish
 from hardpde.support.checking import is_whole
+
+PRESETS = Presets("heat-ball", {
+    ("exact", "quick"): {
+        "method": {"width": 24, "depth": 3, "points": 1024, "gradients": "derivatives"},
+        "stages": start_and_finish(200, 5e-3, 9000, 200)},
+    ("exact", "best"): {
+        "method": {"width": 48, "depth": 3, "points": 8192, "gradients": "derivatives"},
+        "stages": start_and_finish(300, 3e-3, 16_000, 1000)},
+    ("hc", "paper"): {"method": {"points": 1000}},
+}, sizes={"points": 1000, "boundary": 100, "initial": 100})
 
 
 def heat_ball(dim: int = 10) -> Problem:
@@ -38,4 +49,5 @@ def heat_ball(dim: int = 10) -> Problem:
         # The data agree where they meet, so that nothing is steep.
         hints=Hints(root_time=False, near=0.0, early=0.0, scale=lambda x: 1.0),
         exact=lambda x: {"u": u(x), "grad_u": jax.grad(u)(x)[:dim]},
+        presets=PRESETS,
     )

@@ -12,6 +12,11 @@ from hardpde.geometry import Interval
 from hardpde.problem.conditions import dirichlet
 from hardpde.problem.fields import State, div, laplacian
 from hardpde.problem.problem import Problem
+from hardpde.problems.presets import Presets, constant_adam
+
+PRESETS = Presets(
+    "poisson", {("exact", "quick"): {"method": {"points": 256}}}, sizes={"points": 128, "boundary": 2},
+    network={"layers": [50] * 3}, stages=[constant_adam(1e-3, 10_000)])
 
 
 def poisson(a: int = 2, extra: bool = True) -> Problem:
@@ -35,4 +40,5 @@ def poisson(a: int = 2, extra: bool = True) -> Problem:
         residual=residual,
         conditions=[dirichlet("left", "u"), dirichlet("right", "u")],
         exact=exact,
+        presets=PRESETS,
     )

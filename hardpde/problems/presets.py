@@ -1,10 +1,12 @@
-"""Presets: settings of a method for a purpose, as plain data that a run records.
+"""Presets: settings of a method for a purpose, as plain data that a run records; a problem states its own beside it.
 
 quick: minutes on two cores. best: about a minute on a large GPU. paper: the paper's own budget.
 """
 
 import inspect
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass, field
 from typing import Any
 
 from hardpde.methods import METHODS
@@ -15,103 +17,76 @@ PRESETS = ("quick", "paper", "best")
 _STAGE_KEYS = {"optimiser", "options", "steps", "redraw", "block", "reweigh"}
 
 
-def _adam(rate: float = 1e-2, steps: int = 5000) -> dict[str, Any]:
+def adam(rate: float = 1e-2, steps: int = 5000) -> dict[str, Any]:
     """Adam with PyTorch's plateau rule as the paper's code sets it."""
     return {"optimiser": "adam", "options": {"learning_rate": rate, "factor": 0.75, "patience": 100, "min_lr": 1e-5},
             "steps": steps, "redraw": 10, "block": 100}
 
 
-def _constant(rate: float, steps: int) -> dict[str, Any]:
+def constant_adam(rate: float, steps: int) -> dict[str, Any]:
+    """Adam at a constant rate, as in the code behind the paper's tables."""
     return {"optimiser": "adam", "options": {"learning_rate": rate, "plateau": False}, "steps": steps, "redraw": 10,
             "block": 100}
 
 
 # Until it converges, at most as long as in the paper's figure 7. Points stay while it runs, and are drawn again now
 # and then.
-_LBFGS = {"optimiser": "lbfgs", "options": {"tolerance": 1e-8}, "steps": 15_000, "redraw": 1000}
-_PAPER_STAGES = [_adam(), _LBFGS]
+LBFGS = {"optimiser": "lbfgs", "options": {"tolerance": 1e-8}, "steps": 15_000, "redraw": 1000}
+PAPER_STAGES = (adam(), LBFGS)
 
 
-def _start(steps: int, rate: float) -> dict[str, Any]:
-    return {"optimiser": "adam", "options": {"learning_rate": rate, "plateau": False}, "steps": steps, "redraw": 50}
+def start_and_finish(steps: int, rate: float, last: int, redraw: int) -> list[dict[str, Any]]:
+    """A few steps of Adam, then `last` of self-scaled Broyden with new points every `redraw`."""
+    return [{"optimiser": "adam", "options": {"learning_rate": rate, "plateau": False}, "steps": steps, "redraw": 50},
+            {"optimiser": "ssbroyden", "steps": last, "redraw": redraw, "block": 100}]
 
 
-def _finish(steps: int, redraw: int) -> dict[str, Any]:
-    return {"optimiser": "ssbroyden", "steps": steps, "redraw": redraw, "block": 100}
+@dataclass(frozen=True)
+class Presets:
+    """What suits the problem of that name better than the general settings.
+
+    settings: {(method, preset): {"method": options, "stages": […]}}, of which one may be missing. The others are what
+    the paper's baselines (A.8) have, of which a method gets those that it has as options: sizes, options of networks
+    over the whole domain and of those of blocks, and the stages.
+    """
+
+    problem: str = ""
+    settings: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    network: Mapping[str, Any] = field(default_factory=dict)
+    blocks: Mapping[str, Any] = field(default_factory=dict)
+    stages: Sequence[Mapping[str, Any]] = PAPER_STAGES
 
 
-_DEFAULTS: dict[tuple[str, str], dict[str, Any]] = {
+GENERAL = Presets(settings={
     ("exact", "quick"): {
-        "method": {"width": 24, "depth": 3, "points": 2048},
-        "stages": [_start(200, 5e-3), _finish(5000, 200)],
-    },
+        "method": {"width": 24, "depth": 3, "points": 2048}, "stages": start_and_finish(200, 5e-3, 5000, 200)},
     ("exact", "best"): {
-        "method": {"width": 48, "depth": 4, "points": 8192},
-        "stages": [_start(500, 3e-3), _finish(10_000, 500)],
-    },
-    ("exact", "paper"): {"method": {"width": 50, "depth": 4, "points": 8192, "dtype": "float32"},
-                         "stages": _PAPER_STAGES},
-    ("hc", "quick"): {"method": {"points": 2048}, "stages": [_adam(steps=1000)]},
-    ("hc", "paper"): {"method": {}, "stages": _PAPER_STAGES},
-    ("hc", "best"): {"method": {"dtype": "float64"}, "stages": _PAPER_STAGES},
-}
-
-# What is better for one problem and not for others is a setting of that problem.
-_OVERRIDES: dict[tuple[str, str, str], dict[str, Any]] = {
-    ("battery-pack", "exact", "best"): {"method": {}, "stages": [_start(500, 3e-3), _finish(28_000, 500)]},
-    ("battery-pack-family", "exact", "quick"): {
-        "method": {"width": 32, "depth": 3, "points": 4096}, "stages": [_start(200, 5e-3), _finish(3000, 100)]},
-    ("battery-pack-family", "exact", "best"): {
-        "method": {"points": 16_384}, "stages": [_start(500, 3e-3), _finish(15_000, 300)]},
-    ("airfoil", "exact", "quick"): {"method": {"points": 4096}, "stages": [_start(200, 5e-3), _finish(4000, 200)]},
-    ("airfoil", "exact", "best"): {"method": {}, "stages": [_start(300, 3e-3), _finish(16_200, 600)]},
-    ("heat-ball", "exact", "quick"): {
-        "method": {"width": 24, "depth": 3, "points": 1024, "gradients": "derivatives"},
-        "stages": [_start(200, 5e-3), _finish(9000, 200)],
-    },
-    ("heat-ball", "exact", "best"): {
-        "method": {"width": 48, "depth": 3, "points": 8192, "gradients": "derivatives"},
-        "stages": [_start(300, 3e-3), _finish(16_000, 1000)],
-    },
-    ("heat-ball", "hc", "paper"): {"method": {"points": 1000}},
-    ("airfoil-printed", "hc", "paper"): {
-        "method": {"main": [50] * 6, "sub": [40] * 4, "points": 10_000},
-        "stages": [_adam(1e-3), _LBFGS],
-    },
-    ("poisson", "exact", "quick"): {"method": {"points": 256}},
-    ("schroedinger", "exact", "quick"): {
-        "method": {"points": 3072}, "stages": [_start(200, 5e-3), _finish(6000, 200)],
-    },
-}
-
-# The sizes of the paper's baselines (A.8), where they are not the methods' defaults: for networks over the whole
-# domain and for those of blocks. A method gets those that it has as options.
-_FEW = {"points": 2048, "boundary": 256, "initial": 256, "interface": 256}
-_FLOW = ({"layers": [50] * 6}, {"layers": [30] * 4, "blocks": [6, 3], "sigma": 0.2})
-_BASELINES: dict[str, tuple[dict[str, Any], tuple[dict, dict], list[dict]]] = {
-    **dict.fromkeys(("airfoil", "airfoil-printed"), (
-        {"points": 10_000, "boundary": 2048, "interface": 2048}, _FLOW, [_adam(1e-3), _LBFGS])),
-    "heat-ball": ({"points": 1000, "boundary": 100, "initial": 100}, ({}, {}), _PAPER_STAGES),
-    "poisson": ({"points": 128, "boundary": 2}, ({"layers": [50] * 3}, {}), [_constant(1e-3, 10_000)]),
-    "schroedinger": ({"points": 1000, "boundary": 20, "initial": 200}, ({"layers": [50] * 3}, {}),
-                     [_constant(1e-3, 10_000)]),
-}
+        "method": {"width": 48, "depth": 4, "points": 8192}, "stages": start_and_finish(500, 3e-3, 10_000, 500)},
+    ("exact", "paper"): {
+        "method": {"width": 50, "depth": 4, "points": 8192, "dtype": "float32"}, "stages": PAPER_STAGES},
+    ("hc", "quick"): {"method": {"points": 2048}, "stages": [adam(steps=1000)]},
+    ("hc", "paper"): {"method": {}, "stages": PAPER_STAGES},
+    ("hc", "best"): {"method": {"dtype": "float64"}, "stages": PAPER_STAGES},
+})
+_FEW = {"points": 2048, "boundary": 256, "initial": 256, "interface": 256}  # of a baseline, quickly
 
 
-def _baseline(problem: str, method: str, name: str) -> dict[str, Any]:
+def _baseline(suited: Presets, method: str, name: str) -> dict[str, Any]:
     known = METHODS[method].__kwdefaults__ or {}
+    networks = suited.blocks if "blocks" in known else suited.network
+    precision = {"dtype": "float64"} if name == "best" else {}
+    wished, stages = {**suited.sizes, **networks, **precision}, suited.stages
     if name == "quick":
-        return {"method": {key: value for key, value in _FEW.items() if key in known}, "stages": [_adam(steps=1000)]}
-    sizes, networks, stages = _BASELINES.get(problem, ({}, ({}, {}), _PAPER_STAGES))
-    wished = {**sizes, **networks["blocks" in known], **({"dtype": "float64"} if name == "best" else {})}
+        wished, stages = _FEW, [adam(steps=1000)]
     return {"method": {key: value for key, value in wished.items() if key in known}, "stages": stages}
 
 
 SCHEDULES = ("fair", "as-published")
 
 
-def preset(problem: str, method: str, name: str, schedule: str = "fair") -> dict[str, Any]:
-    """The settings {"method": options, "stages": [...]} of a preset.
+def preset(method: str, name: str, schedule: str = "fair", suited: Presets = GENERAL) -> dict[str, Any]:
+    """The settings {"method": options, "stages": [...]} of a preset, with what is suited to a problem.
 
     schedule: "fair": Adam's rate follows the plateau rule, as the paper's text says for every method;
     "as-published": it stays constant for all but hc, as in the code behind the paper's tables.
@@ -120,14 +95,14 @@ def preset(problem: str, method: str, name: str, schedule: str = "fair") -> dict
         raise ValueError(f"there is no preset '{name}'; the presets are {', '.join(PRESETS)}")
     if schedule not in SCHEDULES:
         raise ValueError(f"there is no schedule '{schedule}'; it is {' or '.join(SCHEDULES)}")
-    settings = deepcopy(_DEFAULTS.get((method, name)) or _baseline(problem, method, name))
-    override = deepcopy(_OVERRIDES.get((problem, method, name), {}))
-    settings["method"] |= override.get("method", {})
-    settings["stages"] = override.get("stages", settings["stages"])
+    general = GENERAL.settings.get((method, name)) or _baseline(suited, method, name)
+    own = suited.settings.get((method, name), {})
+    settings = {"method": {**deepcopy(general["method"]), **deepcopy(own.get("method", {}))},
+                "stages": deepcopy(list(own.get("stages", general["stages"])))}
     if schedule == "as-published" and method not in ("exact", "hc"):
         for stage in settings["stages"]:
             if stage["optimiser"] == "adam":
-                stage.update(_constant(stage["options"]["learning_rate"], stage["steps"]))
+                stage.update(constant_adam(stage["options"]["learning_rate"], stage["steps"]))
     return settings
 
 

@@ -22,6 +22,7 @@ from hardpde.problem.fields import State, div, dt, laplacian
 from hardpde.problem.hints import Hints
 from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
+from hardpde.problems.presets import Presets, constant_adam, start_and_finish
 
 HALF, END = 5.0, math.pi / 2
 ROUNDING = 4.0  # λ
@@ -29,6 +30,11 @@ SLOPE = 2 / math.cosh(HALF) * math.tanh(HALF)  # of 2 sech x at the seam
 # Weights of a symmetric composition of order 6 (Kahan & Li 1997, nine stages).
 _STAGES = (0.3921614440073141, 0.3325991367893594, -0.7062461725576393, 0.0822135962935508)
 STAGES = (*_STAGES, 1 - 2 * sum(_STAGES), *_STAGES[::-1])
+PRESETS = Presets(
+    "schroedinger",
+    {("exact", "quick"): {"method": {"points": 3072}, "stages": start_and_finish(200, 5e-3, 6000, 200)}},
+    sizes={"points": 1000, "boundary": 20, "initial": 200}, network={"layers": [50] * 3},
+    stages=[constant_adam(1e-3, 10_000)])
 
 
 def schroedinger(extra: bool = True, soft: float | None = None) -> Problem:
@@ -49,6 +55,7 @@ def schroedinger(extra: bool = True, soft: float | None = None) -> Problem:
         conditions=[initial("u", lambda x: start(x[0])), initial("v", 0.0), periodic("left", "right", soft=soft)],
         hints=Hints(root_time=False, early=0.0),
         reference=lambda: _reference(extra),
+        presets=PRESETS,
     )
 
 

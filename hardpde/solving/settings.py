@@ -8,7 +8,7 @@ from hardpde.formulation.formulation import Formulation
 from hardpde.methods import METHODS
 from hardpde.networks.mlp import count
 from hardpde.problem.problem import Problem
-from hardpde.problems.presets import described, make_stages, preset, with_steps
+from hardpde.problems.presets import GENERAL, Presets, described, make_stages, preset, with_steps
 from hardpde.support.checking import is_whole, wished_kind
 from hardpde.support.hardware import check_devices, usual_devices
 from hardpde.training import Stage
@@ -35,7 +35,7 @@ def make_settings(problem: Problem, method: str, preset_name: str, seed: int,
         raise ValueError(f"the seed is {seed!r}; it is a whole number from 0 to 2^32 − 1")
     if options is not None and not isinstance(options, dict):
         raise ValueError(f"options is {options!r}; it is a dictionary like {{'width': 64}}")
-    settings = preset(problem.name if _comes_with_us(problem) else "", method, preset_name, schedule)
+    settings = preset(method, preset_name, schedule, suited(problem))
     settings["method"] |= options or {}
     share(method, settings["method"], devices)
     if isinstance(wished := settings["method"].get("devices", 1), int):
@@ -60,9 +60,12 @@ def share(method: str, options: dict[str, Any], devices: int | None) -> None:
         options["devices"] = devices
 
 
-def _comes_with_us(problem: Problem) -> bool:
-    """Settings are known for built-in problems; a user's may have the name of one."""
-    return str(getattr(problem.residual, "__module__", "")).startswith("hardpde.problems.")
+def suited(problem: Problem) -> Presets:
+    """What the problem states of settings that suit it; a problem that was given another name has none."""
+    stated = problem.presets
+    if stated is not None and not isinstance(stated, Presets):
+        raise ValueError(f"presets is {stated!r}; write Presets('{problem.name}', …)")
+    return stated if stated is not None and stated.problem == problem.name else GENERAL
 
 
 def make_formulation(problem: Problem, settings: dict[str, Any]) -> Formulation:

@@ -373,7 +373,7 @@ HINTS = [
     (lambda: hints(decay="yes"), "decay"),
     (lambda: hints(root_time=3), "root_time"),
 ]
-PLAIN = type("Named", (), {"name": "line", "residual": None})()
+PLAIN = type("Named", (), {"name": "line", "presets": None})()
 
 
 def options(**more):
@@ -409,8 +409,8 @@ SETTINGS = [
     (lambda: hp.compare(problem(), ["exact"], "two"), "seeds"),
     (lambda: hp.infer(3, "u", [[0.5]], [1.0]), "int in place of a solution"),
     (lambda: hp.Solution.load(3, problem()), "is a path"),
-    (lambda: preset("line", "exact", "slow"), "no preset"),
-    (lambda: with_steps(preset("line", "exact", "quick"), [-1, 5]), "positive"),
+    (lambda: preset("exact", "slow"), "no preset"),
+    (lambda: with_steps(preset("exact", "quick"), [-1, 5]), "positive"),
     (lambda: options(wdth=3), "no option 'wdth'"),
     (lambda: options(width="wide"), "whole number"),
     (lambda: options(width=True), "whole number"),

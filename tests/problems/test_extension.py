@@ -29,6 +29,7 @@ from hardpde.methods import hc
 from hardpde.networks.mlp import count
 from hardpde.problem.conditions import initial
 from hardpde.problem.fields import dt
+from hardpde.problems.airfoil_printed import PRESETS
 from hardpde.problems.presets import preset
 
 SHORT = {"width": 12, "depth": 2, "points": 600, "steps": 1500, "learning_rate": 5e-3}
@@ -281,7 +282,7 @@ def test_several_bodies_of_one_name_are_one_boundary_where_its_distance_is_state
 
 
 def test_the_preset_of_the_printed_airfoil_is_the_papers():
-    settings = preset("airfoil-printed", "hc", "paper")
+    settings = preset("hc", "paper", suited=PRESETS)
     assert settings["method"] == {"main": [50] * 6, "sub": [40] * 4, "points": 10_000}
     adam, lbfgs = settings["stages"]
     assert (adam["steps"], adam["options"]["learning_rate"], lbfgs["optimiser"]) == (5000, 1e-3, "lbfgs")

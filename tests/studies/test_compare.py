@@ -6,6 +6,7 @@ import shutil
 import sys
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from hardpde.evaluation.report.comparison_tables import endings
 from hardpde.methods import METHODS, exact, pinn_la
 from hardpde.networks.mlp import count
 from hardpde.problems import PROBLEMS
-from hardpde.problems.presets import PRESETS, SCHEDULES, make_stages, preset
+from hardpde.problems.presets import GENERAL, PRESETS, SCHEDULES, make_stages, preset
 from hardpde.runs.folder import load_problem
 from hardpde.solving.settings import check_options, make_formulation, make_settings
 from hardpde.solving.solution import Solution
@@ -589,9 +590,15 @@ PRINTED = {
 }
 
 
+@cache
+def suited_to(name):
+    """The presets of a built-in problem; the general ones for another."""
+    return PROBLEMS[name]().presets if name in PROBLEMS else GENERAL
+
+
 @pytest.mark.parametrize("problem, rate, method", [(*key, name) for key, table in PRINTED.items() for name in table])
 def test_the_paper_preset_is_the_paper(problem, rate, method):
-    settings = preset(problem, method, "paper")
+    settings = preset(method, "paper", suited=suited_to(problem))
     found = {**METHODS[method].__kwdefaults__, **settings["method"]}
     for name, value in PRINTED[problem, rate][method].items():
         assert (list(found[name]) if isinstance(value, list) else found[name]) == value, name
@@ -628,7 +635,7 @@ def test_networks_have_the_sizes_of_the_paper(name):
 def test_every_method_has_every_preset_and_schedule(method):
     for problem in (*PROBLEMS, "a problem of your own"):
         for name in PRESETS:
-            fair, published = (preset(problem, method, name, schedule) for schedule in SCHEDULES)
+            fair, published = (preset(method, name, schedule, suited_to(problem)) for schedule in SCHEDULES)
             for settings in (fair, published):
                 check_options({**settings, "method_name": method})
                 make_stages(settings["stages"])
@@ -650,7 +657,7 @@ def test_every_method_has_every_preset_and_schedule(method):
 
 def test_schedules_and_plans_are_checked_and_take_what_is_stated(problem):
     with pytest.raises(ValueError, match="there is no schedule 'slow'; it is fair or as-published"):
-        preset("rod", "pinn", "quick", "slow")
+        preset("pinn", "quick", "slow")
     with pytest.raises(ValueError, match="no method is named"):
         compare(problem, [])
     plans = comparison_settings(problem, ["exact", "pinn"], 2, "quick", "as-published",

@@ -95,7 +95,7 @@ def test_other_numbers_of_steps_leave_alone_when_points_are_redrawn(steps):
     """Redrawn more often, an optimiser would never come to know its loss."""
     from hardpde.problems.presets import preset, with_steps
 
-    settings = preset("", "exact", "quick")
+    settings = preset("exact", "quick")
     before, after = (each["stages"][1]["redraw"] for each in (settings, with_steps(settings, [10, steps])))
     assert after == (before if steps > before else 0)
 
@@ -107,7 +107,12 @@ def test_a_problem_of_ones_own_may_have_the_name_of_a_built_in_one(problem):
 
     own = replace(problem, name="poisson")
     assert make_settings(own, "exact", "quick", 0)["method"] == make_settings(problem, "exact", "quick", 0)["method"]
-    assert make_settings(PROBLEMS["poisson"](), "exact", "quick", 0)["method"]["points"] == 256
+    built_in = PROBLEMS["poisson"]()
+    assert make_settings(built_in, "exact", "quick", 0)["method"]["points"] == 256
+    assert make_settings(replace(built_in, hints=hp.Hints()), "exact", "quick", 0)["method"]["points"] == 256
+    assert make_settings(replace(built_in, name="mine"), "exact", "quick", 0)["method"]["points"] == 2048
+    with pytest.raises(ValueError, match=r"write Presets\('poisson'"):
+        make_settings(replace(built_in, presets={}), "exact", "quick", 0)
 
 
 def test_a_mistake_in_a_later_stage_is_told_before_the_first_one_ends(formulation):

@@ -26,7 +26,9 @@ from hardpde.methods.pinn import pinn
 from hardpde.networks.mlp import count
 from hardpde.problem.problem import Problem
 from hardpde.problems import PROBLEMS
+from hardpde.problems.poisson import PRESETS as POISSON
 from hardpde.problems.presets import make_stages, preset
+from hardpde.problems.schroedinger import PRESETS as SCHROEDINGER
 from hardpde.studies.reproduction.base import Outcome, Work
 from hardpde.studies.reproduction.figures.oscillations import paired_bars, ratio_history
 from hardpde.support.files import replacing
@@ -35,6 +37,7 @@ from hardpde.support.tables import markdown_table
 from hardpde.training import Stage, fit_all
 
 TITLES = {"poisson": "Poisson", "schroedinger": "Schrödinger"}
+SUITED = {"poisson": POISSON, "schroedinger": SCHROEDINGER}
 NETWORKS = ((3, 50), (3, 100), (5, 50), (5, 100))  # hidden layers × width
 WINDOW = 500  # of the moving variance, and of the moving average after it
 SEEDS = 5
@@ -216,7 +219,7 @@ def oscillation_trainings(name: str, quick: bool) -> dict[str, Callable[[Work], 
 
 def training_settings(problem: str, network: tuple[int, int], extra: bool, quick: bool) -> dict[str, Any]:
     """All that a training depends on, as plain data; its points are drawn once."""
-    known = preset(problem, "pinn", "paper")
+    known = preset("pinn", "paper", suited=SUITED[problem])
     depth, width = network
     method = {**known["method"], "layers": [width] * depth, "gradients": "fields" if extra else "derivatives",
               "dtype": "float32"}
