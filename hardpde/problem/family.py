@@ -49,7 +49,7 @@ def member(family: "Problem", stated: Mapping[str, float]) -> "Problem":
                    parameters=(), mapping=_at(full, family.mapping), measurements=(),
                    hints=replace(family.hints, **hints), exact=_at(full, family.exact),
                    reference=partial(reference, **stated) if callable(reference) else reference,
-                   origin=None, worked_out={})
+                   presets=None, origin=None, worked_out={})
 
 
 def _at(full: Callable[[Array], Array], stated: Any) -> Any:
