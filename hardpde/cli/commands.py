@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from hardpde.evaluation.certificate import certify, random_models, violation
-from hardpde.evaluation.errors import make_reference, measure_baselines
-from hardpde.evaluation.export import export
+from hardpde.evaluation.errors import checked_reference, measure_baselines
+from hardpde.evaluation.export import export_vtu
 from hardpde.evaluation.figures.pictures import draw_domain
 from hardpde.evaluation.report.comparison import write_comparison
 from hardpde.evaluation.report.comparison_tables import endings, in_short, markdown
@@ -18,11 +18,11 @@ from hardpde.problems.presets import make_stages
 from hardpde.runs.finish import finish, show
 from hardpde.runs.folder import (
     CHECKPOINT,
-    begun,
     check_folder,
     is_comparison,
     load_problem,
-    prepare,
+    plans_begun,
+    prepare_folder,
     put_back,
     read_metrics,
     read_records,
@@ -37,7 +37,7 @@ from hardpde.solving.solve import run
 from hardpde.studies.bench import bench, timings
 from hardpde.studies.compare import compare, comparison_settings
 from hardpde.studies.reproduction.base import Work
-from hardpde.support.files import finite
+from hardpde.support.files import finite_or_none
 from hardpde.support.hardware import first_process, in_first_process, join_processes
 from hardpde.support.progress import Progress
 from hardpde.support.provenance import device, provenance
@@ -127,11 +127,11 @@ def _solve(arguments: argparse.Namespace) -> dict:
                              arguments.devices)
     folder = Path(arguments.out or f"runs/{problem.name}-{arguments.method}-{arguments.preset}-{arguments.seed}")
     in_first_process(check_folder, folder, arguments.force)
-    make_reference(problem)
+    checked_reference(problem)
     formulation = make_formulation(problem, settings)
     about = provenance()
     try:
-        in_first_process(prepare, folder)
+        in_first_process(prepare_folder, folder)
         in_first_process(write_run, folder, settings, source, about, "running")
         return _train(arguments, problem, settings, source, about, folder, formulation)
     except OSError as error:
@@ -223,7 +223,7 @@ def _compare(arguments: argparse.Namespace) -> dict:
     asked, done = {"plans": plans, "seeds": arguments.seeds}, {}
     if arguments.resume:
         done = read_records(folder, asked, source)
-        asked["plans"] = {**begun(folder), **plans}
+        asked["plans"] = {**plans_begun(folder), **plans}
     elif not arguments.force and is_comparison(folder):
         raise ValueError(f"'{folder}' exists; --resume goes on with it and --force replaces it, or choose another "
                          f"folder with --out")
@@ -238,7 +238,7 @@ def _compare(arguments: argparse.Namespace) -> dict:
             _say(arguments, f"{row['method']} does not apply: {row['why']}")
         try:
             if not (arguments.resume and is_comparison(folder)):
-                prepare(folder)
+                prepare_folder(folder)
             write_run(folder, asked, source, about, "comparing")
         except OSError as error:
             raise _kept(error, folder) from None
@@ -266,7 +266,7 @@ def _compare(arguments: argparse.Namespace) -> dict:
     records, refused = compare(problem, methods, arguments.seeds, arguments.preset, schedule=arguments.schedule,
                                options=dict(arguments.set), steps=arguments.steps, done=done, start=start, begin=begin,
                                keep=keep, report=lambda row: progress(row))
-    trivial = measure_baselines(problem, make_reference(problem))
+    trivial = measure_baselines(problem, checked_reference(problem))
     summary = write_comparison(folder, problem.name, records, refused, trivial, about, gradients)
     write_run(folder, asked, source, about, "finished")
     settle(folder)
@@ -305,7 +305,7 @@ def _bench(arguments: argparse.Namespace) -> dict:
                     f"{found['parameters']:,} weights, {found['dtype']}")
     _say(arguments, timings(found))
     if path is not None:
-        path.write_text(json.dumps(finite(found), indent=1) + "\n")
+        path.write_text(json.dumps(finite_or_none(found), indent=1) + "\n")
     return found
 
 
@@ -357,7 +357,7 @@ def _history(folder: Path) -> list[dict]:
 def _report(arguments: argparse.Namespace) -> dict:
     folder = _run_folder(arguments, "`hardpde compare … --resume --out {folder}` writes its report again")
     solution, about, metrics = _finished(folder)
-    show(solution, folder, metrics, metrics["certificate"], make_reference(solution.problem), about["provenance"])
+    show(solution, folder, metrics, metrics["certificate"], checked_reference(solution.problem), about["provenance"])
     _say(arguments, f"open {folder / 'report.html'}")
     return {"report": str(folder / "report.html")}
 
@@ -367,7 +367,7 @@ def _export(arguments: argparse.Namespace) -> dict:
     solution, _, _ = _finished(folder)
     stem = Path(arguments.out) if arguments.out else folder / "solution"
     stem = stem.with_suffix("") if stem.suffix in (".vtu", ".pvd") else stem
-    path = export(solution, stem, make_reference(solution.problem))
+    path = export_vtu(solution, stem, checked_reference(solution.problem))
     _say(arguments, f"open {path} in ParaView")
     return {"file": str(path)}
 
@@ -386,7 +386,7 @@ def _reference(arguments: argparse.Namespace) -> dict:
         except ImportError as error:
             raise ValueError(str(error)) from None
     else:
-        made = make_reference(problem)
+        made = checked_reference(problem)
         if made is None:
             raise ValueError(f"'{problem.name}' has no known solution, and finite-element references are offered for "
                              f"{', '.join(REFERENCES)} only; state exact=… in it")

@@ -20,7 +20,7 @@ from hardpde.cli.commands import (
     refused,
 )
 from hardpde.problems.presets import PRESETS, SCHEDULES
-from hardpde.support.files import finite
+from hardpde.support.files import finite_or_none
 from hardpde.support.hardware import first_process
 
 STOPPED = 130
@@ -39,7 +39,7 @@ def main(words: list[str] | None = None) -> int:
         print(f"\nhardpde: stopped{arguments.after_stop}", file=sys.stderr)
         return STOPPED
     if arguments.json and first_process():
-        print(json.dumps(finite(result)))
+        print(json.dumps(finite_or_none(result)))
     return 0
 
 

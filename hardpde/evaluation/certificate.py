@@ -1,13 +1,16 @@
 """The certificate: how far a model is from satisfying each condition, measured on every boundary."""
 
+from collections.abc import Iterable
 from functools import lru_cache, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
-from hardpde.evaluation.figures.boundaries import runs
+from hardpde.evaluation.figures.boundaries import stretches
+from hardpde.formulation.formulation import Formulation, Model
 from hardpde.formulation.points import EARLIEST, paired
 from hardpde.geometry import at_times, touching_points
 from hardpde.geometry.algorithms.stacking import concrete
@@ -20,12 +23,12 @@ from hardpde.problem.problem import Problem
 EXACT = 1e-10  # below it a condition is called exact
 
 
-def certify(formulation, models: list, points: int = 1000) -> list[dict]:
+def certify(formulation: Formulation, models: list[Model], points: int = 1000) -> list[dict[str, Any]]:
     """max |A q − g| of each condition over at least `points` points of its boundary, corners and ends of time
     included, and over all models: [{"name", "boundary", "points", "violation"}]. A periodic condition is measured
     by what differs between paired points: all fields, and the slopes of those that have no gradient field where the
     residual takes a Laplacian."""
-    problem: Problem = formulation.problem
+    problem = formulation.problem
     if not problem.pointwise:
         return [_periodic_row(formulation, models, period, points) for period in problem.periods]
     samples = _places(problem, points)
@@ -60,14 +63,14 @@ def _steep(problem: Problem) -> bool:
     return problem.schema.traces or problem.stated is not problem
 
 
-def profiles(formulation, model, points: int = 300, times: int = 5) -> list[dict[str, Any]]:
+def profiles(formulation: Formulation, model: Model, points: int = 300, times: int = 5) -> list[dict[str, Any]]:
     """|A q − g| of each condition along its boundary, the largest of its rows and of a few times.
 
     [{"name", "boundary", "along", "at", "violation", "breaks", "where"}]: `at` (n,) is the arc length in two
     dimensions, the time on the ends of an interval, else the number of the point; `breaks` are where a stretch does not
     touch the one before; `where` says in words where the largest is.
     """
-    problem: Problem = formulation.problem
+    problem = formulation.problem
     found: list[dict[str, Any]] = []
     courses = [_course(problem, condition.on, points, times) for condition in problem.pointwise]
     samples = [(x.reshape(-1, x.shape[-1]), np.tile(n, (len(x), 1))) for _, _, x, n, _ in courses]
@@ -90,7 +93,8 @@ def profiles(formulation, model, points: int = 300, times: int = 5) -> list[dict
     return found
 
 
-def _profile(name: str, boundary: str, along: str, at, off: np.ndarray, x: np.ndarray, breaks, problem) -> dict:
+def _profile(name: str, boundary: str, along: str, at: np.ndarray, off: np.ndarray, x: np.ndarray,
+             breaks: Iterable[int], problem: Problem) -> dict[str, Any]:
     """One row of `profiles`: what is found at k times and n places (k, n), at points (k, n, c)."""
     off = np.where(np.isfinite(off), off, np.inf)
     place = x[np.unravel_index(off.argmax(), off.shape)]
@@ -108,9 +112,9 @@ def _course(problem: Problem, name: str, points: int, times: int) -> tuple:
         if dim == 1:
             x = x[np.argsort(x[:, 0])]
         return ("x", x[:, 0], x[None], n, []) if dim == 1 else ("point", np.arange(len(x)), x[None], n, [])
-    stretches = runs(problem, name, points, 3)
-    x, n = (np.concatenate([run[k] for run in stretches]) for k in (0, 1))
-    starts = np.cumsum([0, *(len(run.x) for run in stretches)])[1:-1]
+    found = stretches(problem, name, points, 3)
+    x, n = (np.concatenate([part[k] for part in found]) for k in (0, 1))
+    starts = np.cumsum([0, *(len(run.x) for run in found)])[1:-1]
     if problem.time is None:
         instants = None
     else:
@@ -130,9 +134,9 @@ def _course(problem: Problem, name: str, points: int, times: int) -> tuple:
     return along, at, np.stack(moments), n, apart if dim == 2 else starts
 
 
-def _traces(formulation, model, x: np.ndarray, samples: list) -> np.ndarray:
+def _traces(formulation: Formulation, model: Model, x: np.ndarray, samples: list) -> np.ndarray:
     """The state (n, m) at boundary points and, where conditions ask for them, its gradients (n, m + m d)."""
-    problem: Problem = formulation.problem
+    problem = formulation.problem
     if not _steep(problem):
         return formulation.predict(model, x)
     m, d = problem.schema.size, problem.schema.dim
@@ -143,8 +147,8 @@ def _traces(formulation, model, x: np.ndarray, samples: list) -> np.ndarray:
     return np.concatenate([formulation.predict(model, x), slopes], axis=1)
 
 
-def _periodic_row(formulation, models: list, period: Period, points: int) -> dict:
-    """The same for a periodic condition."""
+def _periodic_row(formulation: Formulation, models: list[Model], period: Period, points: int) -> dict[str, Any]:
+    """The row of a periodic condition: what differs between paired points, as `certify` says."""
     pairs = _pairs(formulation.problem, period, points)
     compare = jax.jit(jax.vmap(period.rows, (1, 1)))
     worst = 0.0
@@ -167,7 +171,7 @@ def _pairs(problem: Problem, period: Period, points: int) -> np.ndarray:
     return pairs
 
 
-def random_models(formulation, count: int = 3, seed: int = 0) -> list:
+def random_models(formulation: Formulation, count: int = 3, seed: int = 0) -> list[Model]:
     """Untrained networks with random weights of unit size, in double precision."""
     keys = jax.random.split(jax.random.key(seed), count)
     model = jax.tree.map(lambda a: a.astype(jnp.float64), formulation.init(keys[0]))
@@ -185,7 +189,7 @@ def boundary_points(problem: Problem, name: str, points: int) -> tuple[np.ndarra
     boundary = problem.domain.boundaries[name]
 
     @jax.jit
-    def sample(key):
+    def sample(key: Array) -> tuple[Array, Array]:
         x = boundary.sample(key, points)
         return x, jax.vmap(boundary.normal)(x)
 
@@ -201,13 +205,13 @@ def boundary_points(problem: Problem, name: str, points: int) -> tuple[np.ndarra
 
 
 def _points(problem: Problem, name: str, points: int) -> tuple[np.ndarray, np.ndarray]:
-    """The same in space and time, for parameters all over their ranges."""
+    """Points of a boundary in space and time, with parameters all over their ranges, and normals."""
     x, n = _instants(problem, name, points)
     return np.asarray(append(problem.parameters, x)), n
 
 
 def _instants(problem: Problem, name: str, points: int) -> tuple[np.ndarray, np.ndarray]:
-    """The same in space and time."""
+    """Points of a boundary in space and time, the ends of time included, and normals."""
     if name == INITIAL:
         space = [np.asarray(problem.domain.sample(jax.random.key(13), points))]
         space += [boundary_points(problem, other, 100)[0] for other in problem.domain.boundaries]

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from hardpde.evaluation.base import Solved
 from hardpde.evaluation.metrics import field_errors
 from hardpde.problem.parameters import append, middle
 from hardpde.problem.problem import Problem
@@ -14,7 +15,7 @@ from hardpde.support.messages import first_line
 WEIGHTED = "area-weighted"
 
 
-def predict_on(solution, x: np.ndarray, times: np.ndarray | None) -> dict[str, np.ndarray]:
+def predict_on(solution: Solved, x: np.ndarray, times: np.ndarray | None) -> dict[str, np.ndarray]:
     """All fields at nodes (n, d): (n, *shape), or (k, n, *shape) at k times.
 
     Those of a family are the ones in the middle of its ranges.
@@ -26,7 +27,7 @@ def predict_on(solution, x: np.ndarray, times: np.ndarray | None) -> dict[str, n
     return {name: np.stack([s[name] for s in slices]) for name in slices[0]}
 
 
-def make_reference(problem: Problem) -> Reference | None:
+def checked_reference(problem: Problem) -> Reference | None:
     """The problem's reference, if it has one, once its fields and shapes are found to be those of the problem."""
     try:
         reference = problem.make_reference()
@@ -62,34 +63,34 @@ def make_reference(problem: Problem) -> Reference | None:
     return reference
 
 
-def measure(solution, reference: Reference | None) -> dict[str, dict[str, Any]]:
+def measure_errors(solution: Solved, reference: Reference | None) -> dict[str, dict[str, Any]]:
     """Errors {component: metrics} of every scalar component that the reference knows, first fields first.
 
     Where the reference has parts, "parts" holds the metrics over each: its masks, and "area-weighted".
     """
     if reference is None:
         return {}
-    return compare(solution.problem, predict_on(solution, reference.x, reference.times), reference)
+    return errors_of(solution.problem, predict_on(solution, reference.x, reference.times), reference)
 
 
-def family_errors(solution, stated: Sequence[Mapping[str, float]] | None = None) -> list[dict[str, Any]]:
+def family_errors(solution: Solved, stated: Sequence[Mapping[str, float]] | None = None) -> list[dict[str, Any]]:
     """Errors of a family at values of its parameters: [{"at", "errors"}]; those stated, or eight spread evenly."""
     known = solution.problem.parameters
     if stated is None:
         rows = np.asarray(append(known, np.zeros((8, 0)))).tolist()
         stated = [dict(zip((p.name for p in known), row)) for row in rows]
     members = [solution.at(**row) for row in stated]
-    return [{"at": dict(row), "errors": measure(member, make_reference(member.problem))}
+    return [{"at": dict(row), "errors": measure_errors(member, checked_reference(member.problem))}
             for row, member in zip(stated, members)]
 
 
 def measure_baselines(problem: Problem, reference: Reference | None) -> dict[str, dict[str, dict[str, Any]]]:
-    """The same of every baseline of the reference, {name: {component: metrics}}."""
+    """Errors of every baseline of the reference, {name: {component: metrics}}."""
     return {} if reference is None else {
-        name: compare(problem, baseline, reference) for name, baseline in reference.baselines.items()}
+        name: errors_of(problem, baseline, reference) for name, baseline in reference.baselines.items()}
 
 
-def compare(problem: Problem, predicted: Mapping[str, Any], reference: Reference) -> dict[str, dict[str, Any]]:
+def errors_of(problem: Problem, predicted: Mapping[str, Any], reference: Reference) -> dict[str, dict[str, Any]]:
     """Errors of predicted values {field: values}, which may be one value for all nodes."""
     result = {}
     weights = node_weights(reference) if reference.weighted else None
@@ -124,6 +125,6 @@ def typical(problem: Problem) -> Problem:
     return problem.at(**middle(problem.parameters)) if problem.parameters else problem
 
 
-def typical_solution(solution: Any) -> Any:
+def typical_solution(solution: Solved) -> Solved:
     """The solution of the typical problem."""
     return solution.at(**middle(solution.problem.parameters)) if solution.problem.parameters else solution

@@ -13,7 +13,8 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hardpde.evaluation.nodes import Seen, look, nodes
+from hardpde.evaluation.base import Solved
+from hardpde.evaluation.nodes import Seen, nodes, seen_at
 from hardpde.problem.reference import Reference
 from hardpde.support.files import replacing
 
@@ -110,11 +111,11 @@ def _write(path: str | Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def export(solution, stem: Path, reference: Reference | None, seen: Seen | None = None) -> Path:
+def export_vtu(solution: Solved, stem: Path, reference: Reference | None, seen: Seen | None = None) -> Path:
     """VTU files of all fields (and the reference's), with a collection over time; returns the file to open."""
     if (dim := solution.problem.schema.dim) > 3:
         raise ValueError(f"VTU files hold at most three dimensions; the problem has {dim}")
-    grid, predicted = seen or look(solution, nodes(solution.problem, reference))
+    grid, predicted = seen or seen_at(solution, nodes(solution.problem, reference))
     data = {name: _flat(values, grid.times is not None) for name, values in predicted.items()}
     data |= {f"{name}_reference": _flat(np.asarray(values, float), grid.times is not None)
              for name, values in grid.values.items()}

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 from scipy.spatial import Delaunay
 
+from hardpde.evaluation.base import Solved
 from hardpde.evaluation.certificate import boundary_points
 from hardpde.evaluation.errors import predict_on, typical
 from hardpde.problem.problem import Problem
@@ -33,7 +34,7 @@ def nodes(problem: Problem, reference: Reference | None, points: int = 4000) -> 
         cells = cells[inside]
     if problem.mapping is not None:
         x = typical(problem).places(x)
-    return Reference(x, known(problem, x, times), times, cells)
+    return Reference(x, known_solution(problem, x, times), times, cells)
 
 
 class Seen(NamedTuple):
@@ -43,12 +44,12 @@ class Seen(NamedTuple):
     values: dict[str, np.ndarray]
 
 
-def look(solution, grid: Reference) -> Seen:
+def seen_at(solution: Solved, grid: Reference) -> Seen:
     """All fields of a solution at the nodes of a grid."""
     return Seen(grid, predict_on(solution, grid.x, grid.times))
 
 
-def known(problem: Problem, x: np.ndarray, times: np.ndarray | None) -> dict[str, np.ndarray]:
+def known_solution(problem: Problem, x: np.ndarray, times: np.ndarray | None) -> dict[str, np.ndarray]:
     """The known solution, if there is one, at nodes (n, d): shapes as in `predict_on`."""
     if problem.exact is None:
         return {}
@@ -82,4 +83,4 @@ def plane(problem: Problem, points: int = 81) -> Reference | None:
     cells = Delaunay(flat).simplices
     cells = cells[sdf(flat[cells].mean(axis=1))[0] <= 0]
     times = None if problem.time is None else np.linspace(*problem.time, 11)
-    return Reference(lifted(flat), known(problem, lifted(flat), times), times, cells)
+    return Reference(lifted(flat), known_solution(problem, lifted(flat), times), times, cells)

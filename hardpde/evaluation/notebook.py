@@ -8,6 +8,8 @@ from functools import wraps
 from html import escape
 from typing import Any
 
+from hardpde.evaluation.base import Solved
+from hardpde.problem.problem import Problem
 from hardpde.support.tables import html_table
 
 KINDS = ("dirichlet", "neumann", "robin", "slip", "traction", "initial", "interface", "periodic")
@@ -27,7 +29,7 @@ def _or_nothing(function: Callable[[Any], str]) -> Callable[[Any], str | None]:
 
 
 @_or_nothing
-def problem_html(problem: Any) -> str:
+def problem_html(problem: Problem) -> str:
     """Name, domain, fields, conditions, time and the drawing of the domain."""
     schema, gradients = problem.schema, dict(problem.schema.gradients)
     low, high = problem.domain.bounds
@@ -35,8 +37,8 @@ def problem_html(problem: Any) -> str:
     facts = [("domain", f"{schema.dim}-D, within {extent}; boundaries {', '.join(problem.domain.boundaries)}")]
     if problem.time is not None:
         facts.append(("time", f"{problem.time[0]:g} to {problem.time[1]:g}"))
-    if parameters := getattr(problem, "parameters", None):
-        facts.append(("parameters", ", ".join(map(str, parameters))))
+    if problem.parameters:
+        facts.append(("parameters", ", ".join(map(str, problem.parameters))))
     facts.append(("known solution", "a formula" if problem.exact else "a reference" if problem.reference else "none"))
     fields = [(name, "×".join(map(str, shape)) or "number",
                f"gradient of {gradients[name]}" if name in gradients else "") for name, shape in schema.fields]
@@ -48,7 +50,7 @@ def problem_html(problem: Any) -> str:
 
 
 @_or_nothing
-def solution_html(solution: Any) -> str:
+def solution_html(solution: Solved) -> str:
     """Losses, errors where they can be known, why each stage ended and a picture of the first field."""
     settings, training = solution.settings, solution.training
     facts = [("method", f"{settings['method_name']}, preset {settings['preset']}, seed {settings['seed']}"),
@@ -66,7 +68,7 @@ def solution_html(solution: Any) -> str:
                   _table(("stage", "steps", "why it ended"), endings), _picture(lambda draw: solution.picture(first)))
 
 
-def _errors(solution: Any) -> dict[str, dict]:
+def _errors(solution: Solved) -> dict[str, dict[str, Any]]:
     try:
         return solution.errors()
     except (ImportError, ValueError):

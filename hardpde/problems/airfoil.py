@@ -22,7 +22,7 @@ from hardpde.problem.fields import State, curl, div
 from hardpde.problem.hints import Focus, Hints, Mirror
 from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
-from hardpde.problems.presets import LBFGS, Presets, adam, start_and_finish
+from hardpde.problems.presets import LBFGS, Presets, plateau_adam, start_and_finish
 
 BOX = ((-2.0, -2.0), (6.0, 2.0))
 SIDES = {"left": "inlet", "right": "outlet", "bottom": "bottom", "top": "top"}
@@ -32,7 +32,7 @@ PRESETS = Presets("airfoil", {
     ("exact", "quick"): {"method": {"points": 4096}, "stages": start_and_finish(200, 5e-3, 4000, 200)},
     ("exact", "best"): {"stages": start_and_finish(300, 3e-3, 16_200, 600)},
 }, sizes={"points": 10_000, "boundary": 2048, "interface": 2048}, network={"layers": [50] * 6},
-    blocks={"layers": [30] * 4, "blocks": [6, 3], "sigma": 0.2}, stages=[adam(1e-3), LBFGS])
+    blocks={"layers": [30] * 4, "blocks": [6, 3], "sigma": 0.2}, stages=[plateau_adam(1e-3), LBFGS])
 
 
 def airfoil(symmetric: bool = False) -> Problem:

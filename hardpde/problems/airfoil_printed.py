@@ -21,10 +21,11 @@ from hardpde.problem.reference import Reference
 from hardpde.problems.airfoil import PRESETS as WELL_POSED
 from hardpde.problems.airfoil import VISCOSITY, airfoil_solution, data_file, flow_domain
 from hardpde.problems.extension import Surrogate, extend, learned_distance
-from hardpde.problems.presets import LBFGS, adam
+from hardpde.problems.presets import LBFGS, plateau_adam
 
 PRESETS = replace(WELL_POSED, problem="airfoil-printed", settings={
-    ("hc", "paper"): {"method": {"main": [50] * 6, "sub": [40] * 4, "points": 10_000}, "stages": [adam(1e-3), LBFGS]},
+    ("hc", "paper"): {
+        "method": {"main": [50] * 6, "sub": [40] * 4, "points": 10_000}, "stages": [plateau_adam(1e-3), LBFGS]},
 })
 
 

@@ -17,7 +17,7 @@ PRESETS = ("quick", "paper", "best")
 _STAGE_KEYS = {"optimiser", "options", "steps", "redraw", "block", "reweigh"}
 
 
-def adam(rate: float = 1e-2, steps: int = 5000) -> dict[str, Any]:
+def plateau_adam(rate: float = 1e-2, steps: int = 5000) -> dict[str, Any]:
     """Adam with PyTorch's plateau rule as the paper's code sets it."""
     return {"optimiser": "adam", "options": {"learning_rate": rate, "factor": 0.75, "patience": 100, "min_lr": 1e-5},
             "steps": steps, "redraw": 10, "block": 100}
@@ -32,7 +32,7 @@ def constant_adam(rate: float, steps: int) -> dict[str, Any]:
 # Until it converges, at most as long as in the paper's figure 7. Points stay while it runs, and are drawn again now
 # and then.
 LBFGS = {"optimiser": "lbfgs", "options": {"tolerance": 1e-8}, "steps": 15_000, "redraw": 1000}
-PAPER_STAGES = (adam(), LBFGS)
+PAPER_STAGES = (plateau_adam(), LBFGS)
 
 
 def start_and_finish(steps: int, rate: float, last: int, redraw: int) -> list[dict[str, Any]]:
@@ -65,7 +65,7 @@ GENERAL = Presets(settings={
         "method": {"width": 48, "depth": 4, "points": 8192}, "stages": start_and_finish(500, 3e-3, 10_000, 500)},
     ("exact", "paper"): {
         "method": {"width": 50, "depth": 4, "points": 8192, "dtype": "float32"}, "stages": PAPER_STAGES},
-    ("hc", "quick"): {"method": {"points": 2048}, "stages": [adam(steps=1000)]},
+    ("hc", "quick"): {"method": {"points": 2048}, "stages": [plateau_adam(steps=1000)]},
     ("hc", "paper"): {"method": {}, "stages": PAPER_STAGES},
     ("hc", "best"): {"method": {"dtype": "float64"}, "stages": PAPER_STAGES},
 })
@@ -78,7 +78,7 @@ def _baseline(suited: Presets, method: str, name: str) -> dict[str, Any]:
     precision = {"dtype": "float64"} if name == "best" else {}
     wished, stages = {**suited.sizes, **networks, **precision}, suited.stages
     if name == "quick":
-        wished, stages = _FEW, [adam(steps=1000)]
+        wished, stages = _FEW, [plateau_adam(steps=1000)]
     return {"method": {key: value for key, value in wished.items() if key in known}, "stages": stages}
 
 

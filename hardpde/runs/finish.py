@@ -5,29 +5,34 @@ import re
 from pathlib import Path
 from typing import Any
 
+from hardpde.evaluation.base import Solved
 from hardpde.evaluation.certificate import certify, profiles, violation
 from hardpde.evaluation.errors import (
-    compare,
+    checked_reference,
+    errors_of,
     family_errors,
-    make_reference,
-    measure,
     measure_baselines,
+    measure_errors,
     typical_solution,
 )
-from hardpde.evaluation.export import export
-from hardpde.evaluation.figures.pictures import AGREEMENT, HISTORY, columns, pictures
-from hardpde.evaluation.nodes import Seen, look, nodes
+from hardpde.evaluation.export import export_vtu
+from hardpde.evaluation.figures.pictures import AGREEMENT, HISTORY, history_columns, pictures
+from hardpde.evaluation.nodes import Seen, nodes, seen_at
 from hardpde.evaluation.report.report import write_report
 from hardpde.problem.parameters import middle
+from hardpde.problem.reference import Reference
 from hardpde.support.files import replacing, write_json
 
 
-def finish(solution, folder: Path, provenance: dict) -> dict[str, Any]:
+def finish(solution: Solved, folder: Path, provenance: dict[str, Any]) -> dict[str, Any]:
     """Measure a solution and write everything about it into its run folder; returns the figures of merit."""
     problem = solution.problem
-    reference = make_reference(problem)
-    seen = look(solution, nodes(problem, reference))
-    found = compare(problem, seen.values, reference) if seen.grid is reference else measure(solution, reference)
+    reference = checked_reference(problem)
+    seen = seen_at(solution, nodes(problem, reference))
+    if reference is not None and seen.grid is reference:
+        found = errors_of(problem, seen.values, reference)
+    else:
+        found = measure_errors(solution, reference)
     certificate = certify(solution.formulation, [solution.training.model])
     settings, training = solution.settings, solution.training
     first = next(iter(found.values()), {})
@@ -47,13 +52,13 @@ def finish(solution, folder: Path, provenance: dict) -> dict[str, Any]:
     write_history(folder / "history.csv", training.history)
     write_json(folder / "metrics.json", {**result, **provenance})
     if problem.schema.dim <= 3:
-        export(solution, folder / "solution", reference, seen)
+        export_vtu(solution, folder / "solution", reference, seen)
     show(solution, folder, result, certificate, reference, provenance, seen)
     return result
 
 
-def show(solution, folder: Path, result: dict, certificate: list, reference, provenance: dict,
-         seen: Seen | None = None) -> None:
+def show(solution: Solved, folder: Path, result: dict[str, Any], certificate: list[dict[str, Any]],
+         reference: Reference | None, provenance: dict[str, Any], seen: Seen | None = None) -> None:
     """Pictures and the report."""
     drawn, figures = pictures(solution, reference, seen)
     (folder / "figures").mkdir(exist_ok=True)
@@ -67,7 +72,7 @@ def show(solution, folder: Path, result: dict, certificate: list, reference, pro
          "seconds": round(solution.training.seconds, 1), **_said(settings, provenance),
          **({"shown at": result["at"]} if result.get("at") else {}), "method": settings["method"],
          **{f"stage {k + 1}": stage for k, stage in enumerate(settings["stages"])}, "provenance": provenance},
-        result["errors"], certificate, columns(solution.training.history), drawn,
+        result["errors"], certificate, history_columns(solution.training.history), drawn,
         {**{name: figure for name, figure in figures.items() if name.endswith(AGREEMENT)},
          "The domain, its boundaries, normals and collars": figures["domain"]},
         solution.training.endings, result.get("baselines"),

@@ -111,7 +111,7 @@ def check_folder(folder: Path, force: bool) -> None:
         raise ValueError(f"'{folder}' is not a run folder, so --force does not touch it; choose another")
 
 
-def prepare(folder: Path) -> None:
+def prepare_folder(folder: Path) -> None:
     """Make the folder, or set an earlier run in it aside until this one is finished; files that are not the run's stay.
 
     run.json moves first and comes back last: where it is missing and a run is set aside, that one is put back.
@@ -266,7 +266,7 @@ def read_records(folder: Path, asked: dict[str, Any], source: dict[str, Any]) ->
     return {name: read_record(path) for name, path in files.items() if path.exists()}
 
 
-def begun(folder: Path) -> dict[str, Any]:
+def plans_begun(folder: Path) -> dict[str, Any]:
     """The settings of all methods that a comparison was asked for so far."""
     return read_json(folder / "run.json")["settings"]["plans"] if is_comparison(folder) else {}
 

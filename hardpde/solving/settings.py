@@ -37,7 +37,7 @@ def make_settings(problem: Problem, method: str, preset_name: str, seed: int,
         raise ValueError(f"options is {options!r}; it is a dictionary like {{'width': 64}}")
     settings = preset(method, preset_name, schedule, suited(problem))
     settings["method"] |= options or {}
-    share(method, settings["method"], devices)
+    state_devices(method, settings["method"], devices)
     if isinstance(wished := settings["method"].get("devices", 1), int):
         check_devices(wished)
     if stages is not None:
@@ -49,7 +49,7 @@ def make_settings(problem: Problem, method: str, preset_name: str, seed: int,
             **settings}
 
 
-def share(method: str, options: dict[str, Any], devices: int | None) -> None:
+def state_devices(method: str, options: dict[str, Any], devices: int | None) -> None:
     """State in the options of a method how many devices share its points; None: as many as are usual, unless stated."""
     if devices is None:
         known = METHODS[method].__kwdefaults__ or {}

@@ -11,6 +11,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from hardpde.evaluation.errors import checked_reference, measure_errors
 from hardpde.formulation.formulation import Formulation
 from hardpde.networks.mlp import count
 from hardpde.problem.parameters import as_points, column, values
@@ -83,17 +84,14 @@ class Solution:
 
     def errors(self) -> dict[str, dict[str, Any]]:
         """Errors {component: {metric: value}} against the known solution or the reference; {} without one."""
-        from hardpde.evaluation.errors import make_reference, measure
-
-        return measure(self, make_reference(self.problem))
+        return measure_errors(self, checked_reference(self.problem))
 
     def picture(self, component: str) -> Any:
         """A component of a field, e.g. "T" or "u[0]": reference, prediction and error, at a few times."""
-        from hardpde.evaluation.errors import make_reference
         from hardpde.evaluation.figures.maps import field_grid
-        from hardpde.evaluation.figures.pictures import components
+        from hardpde.evaluation.figures.pictures import drawn_components
 
-        found = components(self, make_reference(self.problem))
+        found = drawn_components(self, checked_reference(self.problem))
         if component not in found:
             raise ValueError(f"there is no picture of '{component}'; there are {', '.join(found)}")
         return field_grid(*found[component], component)

@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from hardpde.evaluation.certificate import certify, violation
-from hardpde.evaluation.errors import make_reference, measure
+from hardpde.evaluation.errors import checked_reference, measure_errors
 from hardpde.formulation.formulation import Formulation
 from hardpde.formulation.points import uniform
 from hardpde.methods import METHODS
 from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
 from hardpde.problems.presets import with_steps
-from hardpde.solving.settings import check_options, check_problem, make_formulation, make_settings, share
+from hardpde.solving.settings import check_options, check_problem, make_formulation, make_settings, state_devices
 from hardpde.solving.solution import Solution
 from hardpde.solving.solve import run_seeds
 from hardpde.support.checking import is_whole
@@ -41,7 +41,7 @@ def compare(problem: Problem, methods: Sequence[str], seeds: int = 5, preset: st
     record and solutions afterwards. A record is plain data; a method that does not apply is {"method", "why"}.
     """
     check_problem(problem)
-    reference, done = make_reference(problem), done or {}
+    reference, done = checked_reference(problem), done or {}
     plans = comparison_settings(problem, methods, seeds, preset, schedule, options or {}, steps)
     formulations, refused = formulate(problem, {name: plans[name] for name in plans if name not in done})
     if not done and not formulations:
@@ -98,7 +98,7 @@ def comparison_settings(problem: Problem, methods: Sequence[str], seeds: int, pr
         raise ValueError(f"{len(steps)} numbers of steps are given and no method has more than {most} stages")
     for method, settings in plans.items():
         check_options(settings)
-        share(method, settings["method"], None)
+        state_devices(method, settings["method"], None)
         if steps is not None:
             try:
                 plans[method] = with_steps(settings, steps[: len(settings["stages"])])
@@ -125,7 +125,7 @@ def _run(solution: Solution, reference: Reference | None, residuals: bool) -> di
     training, formulation = solution.training, solution.formulation
     last = training.history[-1]
     return {
-        "seed": solution.settings["seed"], "errors": measure(solution, reference),
+        "seed": solution.settings["seed"], "errors": measure_errors(solution, reference),
         "boundary_violation": violation(certify(formulation, [training.model])),
         "loss": last["loss"], "held_out": last["held_out"],
         "residual": residual(solution) if residuals else None,

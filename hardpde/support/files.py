@@ -65,15 +65,15 @@ def _refusal(error: BaseException | None) -> OSError | None:
 def write_json(path: Path, data: Any) -> None:
     """JSON without NaN or infinity: they become null."""
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps(finite(data), indent=1) + "\n")
+        temporary.write_text(json.dumps(finite_or_none(data), indent=1) + "\n")
 
 
-def finite(data: Any) -> Any:
+def finite_or_none(data: Any) -> Any:
     """Data in which null stands for the numbers that JSON does not have, like NaN."""
     if isinstance(data, dict):
-        return {key: finite(value) for key, value in data.items()}
+        return {key: finite_or_none(value) for key, value in data.items()}
     if isinstance(data, (list, tuple)):
-        return [finite(value) for value in data]
+        return [finite_or_none(value) for value in data]
     if isinstance(data, (float, np.floating)):
         return float(data) if math.isfinite(data) else None
     return data

@@ -11,9 +11,9 @@ import hardpde as hp
 from hardpde import Ball, Box, Inlay, Interval, Polygon, Problem, Spline, dirichlet, div, dt, interface, neumann, robin
 from hardpde.ansatz.exact import Exact
 from hardpde.evaluation.certificate import boundary_points, certify, random_models, violation
-from hardpde.evaluation.errors import make_reference
-from hardpde.evaluation.export import export
-from hardpde.evaluation.figures.pictures import components
+from hardpde.evaluation.errors import checked_reference
+from hardpde.evaluation.export import export_vtu
+from hardpde.evaluation.figures.pictures import drawn_components
 from hardpde.formulation.points import _near
 from hardpde.geometry import check_shape
 from hardpde.methods import exact, hc
@@ -163,9 +163,9 @@ def test_a_field_counts_only_where_it_lives(tmp_path):
     assert values["a"][2] == pytest.approx(values["b"][2], abs=1e-12)
     errors = solution.errors()
     assert all(errors[name]["max"] is not None for name in ("a", "b")), errors
-    drawn = components(solution, make_reference(problem))
+    drawn = drawn_components(solution, checked_reference(problem))
     assert np.isnan(drawn["a"][3]).any() and np.isfinite(drawn["a"][3]).any()
-    assert export(solution, tmp_path / "fields", None).exists()
+    assert export_vtu(solution, tmp_path / "fields", None).exists()
 
 
 # ---------------------------------------------------------------- what is refused

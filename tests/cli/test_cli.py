@@ -17,7 +17,7 @@ from hardpde.cli.parser import main
 from hardpde.methods import METHODS
 from hardpde.problem.reference import Reference
 from hardpde.problems import PROBLEMS
-from hardpde.runs.folder import check_folder, prepare, settle
+from hardpde.runs.folder import check_folder, prepare_folder, settle
 from helpers import last_json, refused
 
 pytestmark = pytest.mark.usefixtures("quick_compilation", "compiled_once")
@@ -232,12 +232,12 @@ def test_force_clears_a_run_and_nothing_else(solved, elsewhere):
     with pytest.raises(ValueError, match="exists; choose another folder"):
         check_folder(run, force=False)
     check_folder(run, force=True)
-    prepare(run)
+    prepare_folder(run)
     assert sorted(path.name for path in run.iterdir()) == [".earlier", "notes.txt", "solutions.txt"]
     settle(run)
     assert sorted(path.name for path in run.iterdir()) == ["notes.txt", "solutions.txt"]
     check_folder(elsewhere / "new", force=False)
-    prepare(elsewhere / "new")
+    prepare_folder(elsewhere / "new")
     check_folder(elsewhere / "new", force=False)  # an empty folder will do
 
 

@@ -7,7 +7,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import hardpde as hp
 from hardpde.evaluation.certificate import certify, profiles
-from hardpde.evaluation.figures.boundaries import chains, collars, runs
+from hardpde.evaluation.figures.boundaries import chains, collars, stretches
 from hardpde.evaluation.figures.domain import domain_plot
 from hardpde.evaluation.figures.pictures import draw_domain
 from hardpde.solving.settings import make_formulation, make_settings
@@ -41,7 +41,7 @@ def length(x):
 
 
 def test_runs_follow_the_boundary_from_end_to_end(holed):
-    sides, hole = (runs(holed, name, 600) for name in ("sides", "hole"))
+    sides, hole = (stretches(holed, name, 600) for name in ("sides", "hole"))
     assert len(sides) == 4 and len(hole) == 1
     assert sum(length(run.x) for run in sides) == pytest.approx(6, abs=0.05)
     for one, two in zip(sides, [*sides[1:], sides[0]]):
@@ -51,7 +51,7 @@ def test_runs_follow_the_boundary_from_end_to_end(holed):
 
 
 def test_runs_leave_out_what_is_cut_away(cut):
-    arc, [chord] = (runs(cut, name, 600) for name in ("disc", "cut"))
+    arc, [chord] = (stretches(cut, name, 600) for name in ("disc", "cut"))
     assert sum(length(run.x) for run in arc) == pytest.approx(2 * np.pi * 2 / 3, rel=0.02)
     assert length(chord.x) == pytest.approx(np.sqrt(3), rel=0.02) and np.allclose(chord.x[:, 0], 0.5)
     assert max(run.x[:, 0].max() for run in arc) <= 0.5 + 1e-9
@@ -68,11 +68,11 @@ def test_curves_are_chained_by_their_ends():
 
 
 def test_collars_have_their_width(holed):
-    for width in collars(holed, runs(holed, "hole", 50)):
+    for width in collars(holed, stretches(holed, "hole", 50)):
         np.testing.assert_allclose(width, 0.1)
     free = stated(hp.Interval(0, 1, left="left", right="right"), conditions=[hp.dirichlet("left", "u")], free=["right"])
-    assert collars(free, runs(free, "right")) == [None]
-    assert [run.x.tolist() for run in runs(free, "right")] == [[[1.0]]]
+    assert collars(free, stretches(free, "right")) == [None]
+    assert [run.x.tolist() for run in stretches(free, "right")] == [[[1.0]]]
 
 
 def colours(figure, points, axis=0):

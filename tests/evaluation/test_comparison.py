@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hardpde  # noqa: F401  (float64)
-from hardpde.evaluation.figures.convergence import convergence
+from hardpde.evaluation.figures.convergence import convergence_plot
 from hardpde.evaluation.figures.error_bars import error_bars
 from hardpde.evaluation.report import comparison
 from hardpde.evaluation.report.comparison import write_comparison
@@ -251,7 +251,7 @@ def curves(axis):
 
 def test_convergence_has_a_line_for_every_method():
     records = made_records()
-    figure = convergence(records)
+    figure = convergence_plot(records)
     steps, energy, seconds, energy_seconds = figure.axes
     assert (steps.get_yscale(), energy.get_yscale()) == ("log", "linear") and "energy" in energy.get_title()
     assert len(curves(steps)) == len(curves(seconds)) == 9 and len(curves(energy)) == len(curves(energy_seconds)) == 1
@@ -266,15 +266,15 @@ def test_convergence_has_a_line_for_every_method():
     assert line.get_ydata()[-1] == np.median([run["history"][-1]["held_out"] for run in records[0]["runs"]])
     assert curves(seconds)[1].get_xdata()[-1] == records[1]["runs"][0]["history"][-1]["seconds"]
     assert pixels(figure)[..., :3].std() > 1
-    assert len(convergence(records[:8]).axes) == 2
+    assert len(convergence_plot(records[:8]).axes) == 2
 
 
 def test_stages_that_change_at_different_steps_are_not_marked():
     records = made_records()[:2]
-    assert any(line.get_linestyle() == ":" for line in convergence(records).axes[0].lines)
+    assert any(line.get_linestyle() == ":" for line in convergence_plot(records).axes[0].lines)
     for run in records[1]["runs"]:
         run["history"] = run["history"][:20] + run["history"][25:]
-    assert not any(line.get_linestyle() == ":" for line in convergence(records).axes[0].lines)
+    assert not any(line.get_linestyle() == ":" for line in convergence_plot(records).axes[0].lines)
 
 
 def test_seeds_that_ended_early_stay_and_those_that_diverged_do_not():
@@ -285,7 +285,7 @@ def test_seeds_that_ended_early_stay_and_those_that_diverged_do_not():
 
     runs = [run(0, [1, 2, 3, 4], [8.0, 4.0, 2.0, 1.0]), run(1, [1, 2], [4.0, 3.0]),
             run(2, [1, 2, 3], [1e-9, None, math.nan]), run(3, [], []), {"seed": 4, "history": None}]
-    figure = convergence([{"method": "a", "runs": runs}, {"method": "b", "runs": [runs[3]]}])
+    figure = convergence_plot([{"method": "a", "runs": runs}, {"method": "b", "runs": [runs[3]]}])
     first, second = figure.axes[0].lines
     assert first.get_xdata().tolist() == [1, 2, 3, 4] and first.get_ydata().tolist() == [4.0, 3.5, 2.5, 2.0]
     assert len(second.get_xdata()) == 0 and pixels(figure).size

@@ -12,7 +12,7 @@ import pytest
 
 import hardpde  # noqa: F401  (float64)
 from hardpde.evaluation import metrics
-from hardpde.evaluation.errors import make_reference, measure, measure_baselines
+from hardpde.evaluation.errors import checked_reference, measure_baselines, measure_errors
 from hardpde.evaluation.export import write_series, write_vtu
 from hardpde.evaluation.figures.domain import domain_plot
 from hardpde.evaluation.figures.history import history_plot
@@ -156,8 +156,8 @@ def test_parts_and_baselines_by_hand(parted):
         return {"u": parted.values["u"] + np.stack([x[:, 0], 0 * x[:, 0]], 1), "p": parted.values["p"] - 0.25}
 
     solution = stub(parted, predict)
-    reference = make_reference(solution.problem)
-    found, x = measure(solution, reference), parted.x
+    reference = checked_reference(solution.problem)
+    found, x = measure_errors(solution, reference), parted.x
     assert list(found) == ["u[0]", "u[1]", "p"]
     assert list(found["p"]) == [*metrics.METRICS, "parts"]
     assert found["u[0]"]["mae"] == pytest.approx(x[:, 0].mean())
@@ -173,7 +173,7 @@ def test_parts_and_baselines_by_hand(parted):
     assert trivial["constant"]["p"]["parts"]["x < 1/2"]["mae"] == pytest.approx((1 - x[x[:, 0] < 0.5, 0]).mean())
     assert trivial["constant"]["u[1]"]["wmape"] == 1.0
     plain = replace(parted, masks={}, baselines={}, weighted=False)
-    assert measure(solution, plain)["p"] == {k: v for k, v in found["p"].items() if k != "parts"}
+    assert measure_errors(solution, plain)["p"] == {k: v for k, v in found["p"].items() if k != "parts"}
     assert measure_baselines(solution.problem, plain) == measure_baselines(solution.problem, None) == {}
 
 
@@ -183,7 +183,7 @@ def test_parts_over_times_are_averages(holed):
     reference = Reference(x, {"T": np.outer(times, x[:, 0]) + 1}, times, cells, masks={"right": x[:, 0] > 0.5},
                           baselines={"one": {"T": 1.0}})
     solution = stub(reference, lambda x, t: {"T": np.ones(len(x)) + t}, T=())
-    found = measure(solution, make_reference(solution.problem))["T"]
+    found = measure_errors(solution, checked_reference(solution.problem))["T"]
     assert found["parts"]["right"]["mae"] == pytest.approx((1 - x[x[:, 0] > 0.5, 0]).mean() / 2)
     assert "by_time" in found and "by_time" not in found["parts"]["right"]
     trivial = measure_baselines(solution.problem, reference)["one"]["T"]
@@ -200,7 +200,7 @@ def test_parts_over_times_are_averages(holed):
 ])
 def test_references_that_cannot_be_compared_with(parted, change, says):
     with pytest.raises(ValueError, match=says):
-        make_reference(stub(replace(parted, **change)).problem)
+        checked_reference(stub(replace(parted, **change)).problem)
 
 
 def test_references_are_read_back(parted, tmp_path):
@@ -235,7 +235,7 @@ def test_the_airfoil_is_measured_away_from_its_trailing_edge():
 
 def test_the_report_tells_parts_and_baselines(parted, tmp_path):
     solution = stub(parted, lambda x: {"u": parted.values["u"] + 1e-3, "p": parted.values["p"] + 1e-3})
-    write_report(tmp_path / "r.html", "parts", {}, measure(solution, parted), [], {},
+    write_report(tmp_path / "r.html", "parts", {}, measure_errors(solution, parted), [], {},
                  baselines=measure_baselines(solution.problem, parted))
     page = (tmp_path / "r.html").read_text()
     assert page.count("<tr") == 1 + 3 * 2 * 3 and page.count("class='trivial'") == 9
@@ -482,7 +482,7 @@ def test_small_holes_that_lie_together_have_a_window_of_their_own(monkeypatch):
 
 def test_many_dimensions_are_drawn_in_a_plane_and_against_known_values(monkeypatch):
     problem = heat_ball(5)
-    reference = make_reference(problem)
+    reference = checked_reference(problem)
     assert reference.x.shape == (10_000, 5)
     assert np.all((reference.x**2).sum(1) <= 1)
     grid = plane(problem)

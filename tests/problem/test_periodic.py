@@ -229,10 +229,10 @@ def test_the_spectral_solution_solves_the_equation():
 
 
 def test_the_reference_is_periodic_and_fits_the_problem(monkeypatch):
-    from hardpde.evaluation.errors import make_reference
+    from hardpde.evaluation.errors import checked_reference
 
     monkeypatch.setattr(spectral, "__defaults__", (10, 512, 100))
-    reference = make_reference(schroedinger(extra=True))
+    reference = checked_reference(schroedinger(extra=True))
     assert reference.values["u"].shape == (10, 257) and reference.values["grad_v"].shape == (10, 257, 1)
     assert reference.times[-1] == pytest.approx(END) and len(reference.times) == 10
     assert np.array_equal(reference.values["u"][:, 0], reference.values["u"][:, -1])

@@ -22,7 +22,7 @@ from hardpde.evaluation.export import write_vtu
 from hardpde.evaluation.figures.pictures import HISTORY
 from hardpde.problem.reference import Reference
 from hardpde.runs.finish import write_history
-from hardpde.runs.folder import prepare, put_back, read_run, settle
+from hardpde.runs.folder import prepare_folder, put_back, read_run, settle
 from hardpde.support.files import replacing, write_json
 from hardpde.training import checkpoint
 
@@ -330,7 +330,7 @@ def test_a_run_comes_back_from_any_moment_of_being_set_aside(earlier, tmp_path):
 
             patch.setattr(Path, "rename", rename)
             try:
-                prepare(run)
+                prepare_folder(run)
                 break
             except KeyboardInterrupt:
                 pass
@@ -339,18 +339,18 @@ def test_a_run_comes_back_from_any_moment_of_being_set_aside(earlier, tmp_path):
         moved += 1
     assert moved == len(list((earlier / "run").iterdir()))
     assert contents(run / ".earlier") == before
-    prepare(run)  # again, before anything was done
+    prepare_folder(run)  # again, before anything was done
     assert contents(run / ".earlier") == before
     assert put_back(run) and contents(run) == before and not put_back(run)
 
 
 def test_a_finished_run_keeps_nothing_of_what_it_replaced(run):
-    prepare(run)
+    prepare_folder(run)
     (run / "run.json").write_text('{"status": "finished"}')
     (run / "figures").mkdir()
     (run / "figures" / ".u.png.1.tmp").write_text("half")
     (run / ".metrics.json.1.tmp").write_text("half")
-    prepare(run)  # it was killed before it was settled: it is the one that waits now
+    prepare_folder(run)  # it was killed before it was settled: it is the one that waits now
     assert contents(run) == {".earlier/run.json": b'{"status": "finished"}'}
     settle(run)
     assert not list(run.iterdir())

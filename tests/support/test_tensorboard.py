@@ -11,7 +11,7 @@ import pytest
 
 import hardpde as hp
 from hardpde.cli.parser import main
-from hardpde.runs.folder import prepare
+from hardpde.runs.folder import prepare_folder
 from hardpde.support.tensorboard import event_writer, has_events
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -117,7 +117,7 @@ def test_a_command_that_was_stopped_goes_on_with_its_curves(tmp_path, capsys, mo
         rows = [{key: float(value) if key != "stage" else value for key, value in row.items()}
                 for row in csv.DictReader(file)]
     agree(curves(folder / "tensorboard"), rows)
-    prepare(folder)  # what --force does
+    prepare_folder(folder)  # what --force does
     assert not has_events(folder / "tensorboard")
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from hardpde.geometry import Piece
 from hardpde.geometry.algorithms.sampling import check_survival, unit_points
@@ -12,7 +13,7 @@ from hardpde.geometry.algorithms.stacking import concrete, place
 from hardpde.problem.problem import Problem
 
 
-class Run(NamedTuple):
+class Stretch(NamedTuple):
     """A smooth stretch of a boundary: points (n, d) from end to end, the outward normals there, of which piece."""
 
     x: np.ndarray
@@ -20,10 +21,10 @@ class Run(NamedTuple):
     piece: Piece
 
 
-def runs(problem: Problem, name: str, points: int = 400, least: int = 2) -> list[Run]:
+def stretches(problem: Problem, name: str, points: int = 400, least: int = 2) -> list[Stretch]:
     """The stretches of a named boundary, each after the one it touches; about `points` in all, some on every piece.
 
-    In one dimension a run is a point. In three or more there is no order: a run is a piece with points spread over it.
+    In one dimension a stretch is a point. In three or more there is no order: it is a piece with points spread over it.
     """
     shape = problem.domain
     pieces = shape.boundaries[name].pieces
@@ -40,7 +41,7 @@ def runs(problem: Problem, name: str, points: int = 400, least: int = 2) -> list
     whole = dict(zip(shape.pieces, shape.whole))
 
     @jax.jit
-    def placed(u):
+    def placed(u: Array) -> tuple[Array, Array, Array]:
         x, n = place(pieces, jnp.asarray(which), u)
         entire = all(whole.get(piece, False) for piece in pieces)
         return x, n, jnp.ones(len(x), bool) if entire else check_survival(shape, x, n, jnp.asarray(body))
@@ -53,7 +54,7 @@ def runs(problem: Problem, name: str, points: int = 400, least: int = 2) -> list
             if shape.dim == 1:
                 part = part[np.unique(x[part, 0], return_index=True)[1]]
             if len(part):
-                found.append(Run(x[part], n[part], pieces[k]))
+                found.append(Stretch(x[part], n[part], pieces[k]))
     if shape.dim != 2:
         return found
     return [_turned(found[k], back) for chain in chains([run.x for run in found]) for k, back in chain]
@@ -65,8 +66,8 @@ def _stretches(numbers: np.ndarray, kept: np.ndarray) -> list[np.ndarray]:
     return [part for part, keep in zip(np.split(numbers, cuts), np.split(kept, cuts)) if keep[0] and len(part) > 1]
 
 
-def _turned(run: Run, back: bool) -> Run:
-    return Run(run.x[::-1], run.normal[::-1], run.piece) if back else run
+def _turned(run: Stretch, back: bool) -> Stretch:
+    return Stretch(run.x[::-1], run.normal[::-1], run.piece) if back else run
 
 
 def chains(curves: list[np.ndarray]) -> list[list[tuple[int, bool]]]:
@@ -97,8 +98,8 @@ def chains(curves: list[np.ndarray]) -> list[list[tuple[int, bool]]]:
     return sorted(found)
 
 
-def collars(problem: Problem, found: list[Run]) -> list[np.ndarray | None]:
-    """How wide the collar is at the points of each run, (n,): it shrinks towards sharp corners. None: no collar."""
+def collars(problem: Problem, found: list[Stretch]) -> list[np.ndarray | None]:
+    """How wide the collar is at the points of each stretch, (n,): it shrinks towards sharp corners. None: no collar."""
     layout = problem.stated.layout
     number = {piece: k for k, piece in enumerate(layout.pieces)}
     with_one = [run for run in found if run.piece in number]

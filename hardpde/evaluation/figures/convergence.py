@@ -14,7 +14,7 @@ from hardpde.support.progress import total_steps
 HUGE = 1e100  # a loss beyond it is not drawn
 
 
-def convergence(records: Sequence[Record]) -> Figure:
+def convergence_plot(records: Sequence[Record]) -> Figure:
     """Held-out loss of each method over the steps and, below, over the seconds: median of the seeds, with a band from
     the smallest to the largest.
 

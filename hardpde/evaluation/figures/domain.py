@@ -70,7 +70,7 @@ class _Side(NamedTuple):
         """The colour of the collar, light enough for lines on it."""
         return tuple(1 - 0.22 * (1 - c) for c in to_rgb(self.colour))
 
-    def runs(self) -> list[np.ndarray]:
+    def lines(self) -> list[np.ndarray]:
         """Numbers of the points between rows of NaN."""
         here = np.isfinite(self.x).all(axis=1)
         parts = np.split(np.arange(len(self.x)), np.flatnonzero(np.diff(here.astype(int))) + 1)
@@ -108,12 +108,12 @@ def _domain_plane(sides: list[_Side], title: str, window: ArrayLike | None) -> F
 def _draw_sides(axis: Axes, sides: list[_Side], frame: np.ndarray, everything: np.ndarray) -> None:
     """One view of a plane domain: what lies in the frame, lengths of arrows and strengths of lines to suit it."""
     extent = np.ptp(frame, axis=0).max() or 1.0
-    outline = _filled([side.x[run] for side in sides if not side.both for run in side.runs()])
+    outline = _filled([side.x[run] for side in sides if not side.both for run in side.lines()])
     if outline is not None:
         axis.add_patch(PathPatch(outline, fc="#f3f5f7", ec="none", zorder=0))
     near = everything[np.all((everything >= frame[0] - 0.1 * extent) & (everything <= frame[1] + 0.1 * extent), axis=1)]
     for side in sides:
-        runs = side.runs()
+        runs = side.lines()
         if side.width is not None and side.normal is not None:
             strips = []
             for run in runs:

@@ -21,7 +21,7 @@ from hardpde.evaluation.figures.base import (
     frame,
     new_figure,
 )
-from hardpde.evaluation.figures.views import View, limits_of, middle_slice, rows_of, view_of
+from hardpde.evaluation.figures.views import View, field_rows, limits_of, middle_slice, view_of
 from hardpde.geometry.algorithms.links import connected_parts, rim, sides
 
 
@@ -57,7 +57,7 @@ def field_grid(
     of a plane mesh is drawn alone, with scales of its own.
     """
     view = view_of(x, cells, window)
-    rows = rows_of(view, prediction, reference, times)
+    rows = field_rows(view, prediction, reference, times)
     instants = None if times is None else np.asarray(times, float)
     count = 1 if instants is None else len(instants)
     shown = np.unique(np.linspace(0, count - 1, min(columns, count)).round().astype(int))

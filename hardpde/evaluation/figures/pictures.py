@@ -1,15 +1,15 @@
 """Figures of a solution and of the domain of a problem."""
 
-from typing import Any
-
 import numpy as np
+from matplotlib.figure import Figure
 
+from hardpde.evaluation.base import Solved
 from hardpde.evaluation.errors import label_of
-from hardpde.evaluation.figures.boundaries import Run, collars, runs
+from hardpde.evaluation.figures.boundaries import Stretch, collars, stretches
 from hardpde.evaluation.figures.domain import domain_plot
 from hardpde.evaluation.figures.history import history_plot
 from hardpde.evaluation.figures.maps import agreement_plot, field_grid, hole_window
-from hardpde.evaluation.nodes import Seen, look, nodes, plane
+from hardpde.evaluation.nodes import Seen, nodes, plane, seen_at
 from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
 
@@ -19,11 +19,11 @@ AGREEMENT = ", prediction against known values"
 HISTORY = ("stage", "step", "steps", "loss", "held_out", "seconds")
 
 
-def pictures(solution, reference: Reference | None,
-             seen: Seen | None = None) -> tuple[dict[str, Drawn], dict[str, Any]]:
+def pictures(solution: Solved, reference: Reference | None,
+             seen: Seen | None = None) -> tuple[dict[str, Drawn], dict[str, Figure]]:
     """What the report's slider moves, {field: what a picture needs}, and figures {name: figure} to save."""
-    figures = {"history": history_plot(columns(solution.training.history))}
-    drawn = components(solution, reference, seen)
+    figures = {"history": history_plot(history_columns(solution.training.history))}
+    drawn = drawn_components(solution, reference, seen)
     x, cells, *_ = next(iter(drawn.values()))
     window = hole_window(x, cells)
     for label, data in drawn.items():
@@ -31,14 +31,14 @@ def pictures(solution, reference: Reference | None,
         if window is not None:
             figures[f"{label}, close-up"] = field_grid(*data, label, window=window)
     if solution.problem.schema.dim > 3 and reference is not None:
-        for label, (_, _, times, values, truth) in _components(solution, seen or look(solution, reference)).items():
+        for label, (_, _, times, values, truth) in _components(solution, seen or seen_at(solution, reference)).items():
             if truth is not None:
                 figures[f"{label}{AGREEMENT}"] = agreement_plot(times, values, truth, label)
     figures["domain"] = draw_domain(solution.problem)
     return drawn, figures
 
 
-def components(solution, reference: Reference | None, seen: Seen | None = None) -> dict[str, Drawn]:
+def drawn_components(solution: Solved, reference: Reference | None, seen: Seen | None = None) -> dict[str, Drawn]:
     """What there is to draw, by label: every component of every field that is not a gradient.
 
     In more than three dimensions it is drawn in a plane through the centre of the domain. seen: the solution at
@@ -47,11 +47,11 @@ def components(solution, reference: Reference | None, seen: Seen | None = None) 
     problem = solution.problem
     grid = plane(problem) if problem.schema.dim > 3 else None
     if grid is not None:
-        seen = look(solution, grid)
-    return _components(solution, seen or look(solution, nodes(problem, reference)))
+        seen = seen_at(solution, grid)
+    return _components(solution, seen or seen_at(solution, nodes(problem, reference)))
 
 
-def _components(solution, seen: Seen) -> dict[str, Drawn]:
+def _components(solution: Solved, seen: Seen) -> dict[str, Drawn]:
     grid, predicted = seen
     gradients = dict(solution.problem.schema.gradients)
     found: dict[str, Drawn] = {}
@@ -65,12 +65,12 @@ def _components(solution, seen: Seen) -> dict[str, Drawn]:
     return found
 
 
-def draw_domain(problem: Problem):
+def draw_domain(problem: Problem) -> Figure:
     """The domain with its named boundaries, their conditions, normals and collars."""
     dim = problem.schema.dim
     drawn: dict[str, list] = {"x": [], "normal": [], "collar": []}
     names = list(problem.domain.boundaries)
-    found = {name: runs(problem, name, 1200 if dim < 3 else 5000, 33 if dim < 3 else 600) for name in names}
+    found = {name: stretches(problem, name, 1200 if dim < 3 else 5000, 33 if dim < 3 else 600) for name in names}
     for name in names:
         gap = [np.full((1, dim), np.nan)] if dim == 2 else []  # parts curves that do not touch
         widths = collars(problem, found[name])
@@ -91,7 +91,7 @@ def conditions_on(problem: Problem, name: str) -> str:
     return " and ".join(stated) or "free"
 
 
-def _close_up(found: list[Run], size: float) -> np.ndarray | None:
+def _close_up(found: list[Stretch], size: float) -> np.ndarray | None:
     """A window round bodies that are small against the domain: all, if they lie together, or else a few."""
     if found[0].x.shape[1] != 2:
         return None
@@ -114,6 +114,6 @@ def _close_up(found: list[Run], size: float) -> np.ndarray | None:
     return np.stack([centre - 4 * largest, centre + 4 * largest])
 
 
-def columns(history: list[dict]) -> dict[str, list]:
+def history_columns(history: list[dict]) -> dict[str, list]:
     """History by column."""
     return {key: [record[key] for record in history] for key in HISTORY}

@@ -40,7 +40,7 @@ def view_of(x: ArrayLike, cells: ArrayLike | None, window: ArrayLike | None = No
     return View(nodes[kept], renumbered.reshape(-1, 3), kept, np.stack([low, high]), note)
 
 
-def rows_of(view: View, prediction: ArrayLike, reference: ArrayLike | None, times: ArrayLike | None) -> list[tuple]:
+def field_rows(view: View, prediction: ArrayLike, reference: ArrayLike | None, times: ArrayLike | None) -> list[tuple]:
     """(label, values (k, n), colours, limits) of reference, prediction and error, as far as known."""
     p = np.asarray(prediction, float)
     p = p[None] if times is None else p

@@ -15,7 +15,7 @@ from scipy.spatial import Delaunay
 
 from hardpde.evaluation.figures.base import ERROR, FIELD
 from hardpde.evaluation.figures.maps import hole_window, row_name
-from hardpde.evaluation.figures.views import flattened, rows_of, view_of
+from hardpde.evaluation.figures.views import View, field_rows, flattened, view_of
 from hardpde.geometry.algorithms.links import rim, sides
 
 MOST_FRAMES, MOST_NODES = 41, 30_000
@@ -51,9 +51,9 @@ def packed(drawn: Mapping[str, tuple]) -> dict[str, Any]:
     return page
 
 
-def _panels(view, label: str, p: np.ndarray, r: np.ndarray | None) -> list[dict[str, Any]]:
+def _panels(view: View, label: str, p: np.ndarray, r: np.ndarray | None) -> list[dict[str, Any]]:
     """Known values, prediction and error with their scales, as far as there are any."""
-    rows = rows_of(view, p, r, np.arange(len(p)))
+    rows = field_rows(view, p, r, np.arange(len(p)))
     what = {"reference": "reference", "|error|": "error"}
     panels = []
     for name, values, colours, limits in rows:
@@ -97,7 +97,7 @@ def _thinned(x: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return chosen, simplices[inside]
 
 
-def curve(title: str, label: str, lines: Sequence[tuple[str, Any, Any]], *, said: str = "",
+def chart(title: str, label: str, lines: Sequence[tuple[str, Any, Any]], *, said: str = "",
           marks: Sequence[tuple[float, str]] = (), breaks: Sequence[int] = (), height: int = 200) -> dict[str, Any]:
     """Lines (name, x, y) over one axis, on a log scale; `marks` (x, name) begin a stage, at `breaks` lines are cut."""
     xs = [float(v) for _, x, _ in lines for v in x] + [float(x) for x, _ in marks]

@@ -7,10 +7,10 @@ from typing import Any
 
 from hardpde.evaluation.certificate import EXACT
 from hardpde.evaluation.figures.base import Figure
-from hardpde.evaluation.figures.convergence import convergence
+from hardpde.evaluation.figures.convergence import convergence_plot
 from hardpde.evaluation.figures.error_bars import error_bars
 from hardpde.evaluation.report.comparison_tables import (
-    Table,
+    NumberTable,
     endings,
     error_tables,
     headline,
@@ -20,7 +20,7 @@ from hardpde.evaluation.report.comparison_tables import (
     seeds_text,
     thousands,
 )
-from hardpde.evaluation.report.page import captioned, cards, section, settings_tables, table, tags, write_page
+from hardpde.evaluation.report.page import captioned, cards, scroll_table, section, settings_tables, tags, write_page
 from hardpde.evaluation.statistics import (
     CONFIDENCE,
     SHOWN,
@@ -58,7 +58,7 @@ def write_comparison(
     folder = Path(folder)
     summary = summarise(records)
     title = f"{problem}: {count_text(len(records), 'method')} compared"
-    figures = {"errors": error_bars(summary, baselines, gradients), "convergence": convergence(records)}
+    figures = {"errors": error_bars(summary, baselines, gradients), "convergence": convergence_plot(records)}
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     write_json(folder / "comparison.json", {
         "problem": problem, "summary": summary, "refused": list(refused), "baselines": dict(baselines or {}),
@@ -116,9 +116,9 @@ def _error_parts(summary: Summary, baselines: Baselines, gradients: Sequence[str
     return [*parts, captioned(caption, chart)]
 
 
-def _html(each: Table) -> str:
+def _html(each: NumberTable) -> str:
     rows = ([name, *map(_broken, cells)] for name, _, cells in each.rows)
-    return table(["method", *each.columns], rows, ["trivial" if trivial else "" for _, trivial, _ in each.rows])
+    return scroll_table(["method", *each.columns], rows, ["trivial" if trivial else "" for _, trivial, _ in each.rows])
 
 
 def _broken(text: str) -> str:
@@ -164,7 +164,7 @@ def _conditions(summary: Summary) -> str:
     note = (f"<p class='small'>Exact: max |A q − g| on the boundary is at most {EXACT:g} for every seed, that is, "
             "rounding.</p>")
     head = ["method", "max |A q − g|, mean", "worst seed", "residual of the equations", "conditions"]
-    return table(head, rows, styles) + note
+    return scroll_table(head, rows, styles) + note
 
 
 def _cost(summary: Summary) -> str:
@@ -176,18 +176,18 @@ def _cost(summary: Summary) -> str:
     note = ("<p class='small'>Seconds are those of all seeds together, compilation included; a step is one of all "
             "seeds at once.</p>")
     head = ["method", "weights", "seconds", "until the first step, s", *(f"{stage}, ms per step" for stage in stages)]
-    return table(head, rows) + note
+    return scroll_table(head, rows) + note
 
 
 def _endings(records: Sequence[Record]) -> str:
     rows = [[record["method"] if not i else "", *found] for record in records
             for i, found in enumerate(endings(record))]
-    return table(["method", "stage", "seeds", "steps", "why it ended"], rows, words=True) if rows else ""
+    return scroll_table(["method", "stage", "seeds", "steps", "why it ended"], rows, words=True) if rows else ""
 
 
 def _refused(refused: Sequence[Mapping[str, str]]) -> str:
     rows = list(refusals(refused))
-    return table(["method", "why it does not apply"], rows, words=True) if rows else ""
+    return scroll_table(["method", "why it does not apply"], rows, words=True) if rows else ""
 
 
 def _settings(record: Record) -> str:

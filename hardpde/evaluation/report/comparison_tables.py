@@ -27,7 +27,7 @@ from hardpde.support.tables import Strong, markdown_table
 Rows = list[tuple[str, bool, dict[str, Any]]]  # name, whether a trivial prediction, statistics by component
 
 
-class Table(NamedTuple):
+class NumberTable(NamedTuple):
     """A table of numbers: rows (name, whether a trivial prediction, cells); the best of a column is strong."""
 
     title: str
@@ -36,7 +36,7 @@ class Table(NamedTuple):
 
 
 def error_tables(summary: Summary, baselines: Baselines | None = None,
-                 gradients: Sequence[str] = ()) -> list[Table]:
+                 gradients: Sequence[str] = ()) -> list[NumberTable]:
     """Tables of errors, methods and trivial predictions in rows.
 
     With times: for each component MAE and MAPE at the first, middle and last of them and on average. Without: MAE
@@ -54,7 +54,7 @@ def error_tables(summary: Summary, baselines: Baselines | None = None,
     return [each for each in made if any(text != UNDEFINED for *_, cells in each.rows for text in cells)]
 
 
-def _time_table(rows: Rows, name: str, key: str, times: list[float]) -> Table:
+def _time_table(rows: Rows, name: str, key: str, times: list[float]) -> NumberTable:
     middle = min(times, key=lambda time: abs(time - (times[0] + times[-1]) / 2))
     shown = sorted({times[0], middle, times[-1]})
     cells = []
@@ -65,7 +65,7 @@ def _time_table(rows: Rows, name: str, key: str, times: list[float]) -> Table:
     return _table(title, [*(f"t = {time:g}" for time in shown), "average"], rows, cells, key)
 
 
-def _plain_table(rows: Rows, names: list[str], key: str, part: str = "") -> Table:
+def _plain_table(rows: Rows, names: list[str], key: str, part: str = "") -> NumberTable:
     cells = []
     for _, _, errors in rows:
         found = [errors.get(name, {}) for name in names]
@@ -74,10 +74,10 @@ def _plain_table(rows: Rows, names: list[str], key: str, part: str = "") -> Tabl
 
 
 def _table(title: str, columns: list[str], rows: Rows,
-           cells: list[list[Statistic | None]], key: str) -> Table:
+           cells: list[list[Statistic | None]], key: str) -> NumberTable:
     best = [_best(column) for column in zip(*cells)]
     texts = [[statistic_text(cell, 100.0 if key in PERCENT else 1.0) for cell in line] for line in cells]
-    return Table(title, columns, [
+    return NumberTable(title, columns, [
         (name, trivial, [Strong(text) if i in top else text for text, top in zip(line, best)])
         for i, ((name, trivial, _), line) in enumerate(zip(rows, texts))])
 
@@ -100,10 +100,10 @@ def _relative(rows: Rows, name: str) -> str:
     return "wmape"
 
 
-def cost_table(summary: Summary) -> Table:
+def cost_table(summary: Summary) -> NumberTable:
     """Violation of the conditions, residual, weights and seconds of each method."""
     columns = ["max |A q − g|", "residual", "weights", "seconds"]
-    return Table("Conditions and cost", columns, [
+    return NumberTable("Conditions and cost", columns, [
         (name, False, [statistic_text(found["boundary_violation"]), statistic_text(found["residual"]),
                        thousands(found["parameters"]), value_text(found["seconds"])])
         for name, found in summary.items()])

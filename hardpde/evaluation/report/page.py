@@ -68,7 +68,7 @@ def settings_tables(settings: Mapping[str, Any]) -> str:
     groups |= {str(k): dict(v) for k, v in settings.items() if isinstance(v, Mapping)}
     return "<div class='groups'>" + "".join(
         f"<div><h3>{escape(name)}</h3>"
-        + table([], _flat(group), words=True)
+        + scroll_table([], _flat(group), words=True)
         + "</div>"
         for name, group in groups.items()
         if group
@@ -88,7 +88,7 @@ def _flat(group: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str
             yield prefix + str(key), value_text(value)
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[Any]], styles: Iterable[str] = (), left: int = 1,
+def scroll_table(head: Sequence[str], rows: Iterable[Sequence[Any]], styles: Iterable[str] = (), left: int = 1,
           words: bool = False) -> str:
     """A table of escaped text, a class for each row; the first `left` columns are text, or with `words` all."""
     kind = " class='words'" if words else f" class='left{left}'" if left > 1 else ""

@@ -9,8 +9,8 @@ from typing import Any
 from hardpde.evaluation.certificate import EXACT
 from hardpde.evaluation.figures.base import Figure
 from hardpde.evaluation.metrics import METRIC_NAMES, PERCENT
-from hardpde.evaluation.report.browser import curve, packed
-from hardpde.evaluation.report.page import captioned, cards, section, settings_tables, table, tags, write_page
+from hardpde.evaluation.report.browser import chart, packed
+from hardpde.evaluation.report.page import captioned, cards, scroll_table, section, settings_tables, tags, write_page
 from hardpde.evaluation.statistics import count_text, value_text
 from hardpde.support.progress import total_steps
 
@@ -123,7 +123,7 @@ def _errors(metrics: Mapping[str, Mapping[str, Any]], baselines: Mapping[str, Ma
         notes.append("An average is the mean over the times of the metric at each time; max is over all times.")
     if any("area-weighted" in errors.get("parts", {}) for errors in metrics.values()):
         notes.append("Area-weighted: every node counts by the area of the cells round it.")
-    return table([*head, *METRIC_NAMES.values()], lines, styles, left=len(head) - timed) + "".join(
+    return scroll_table([*head, *METRIC_NAMES.values()], lines, styles, left=len(head) - timed) + "".join(
         f"<p class='small'>{note}</p>" for note in notes)  # fmt: skip
 
 
@@ -135,7 +135,7 @@ def _certificate(certificate: Sequence[Mapping[str, Any]]) -> str:
             for row, holds in zip(certificate, exact)]
     note = f"<p class='small'>Exact: max |A q − g| on the boundary is at most {EXACT:g}, that is, rounding.</p>"
     styles = ["good" if holds else "weak" for holds in exact]
-    return table(["condition", "boundary", "max |A q − g|", ""], rows, styles, left=2) + note
+    return scroll_table(["condition", "boundary", "max |A q − g|", ""], rows, styles, left=2) + note
 
 
 def _along(profile: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def _along(profile: Mapping[str, Any]) -> dict[str, Any]:
     values = [max(v, 1e-17) if math.isfinite(v) else None for v in map(_float, profile["violation"])]
     largest = max(map(_float, profile["violation"]), default=0.0)
     said = f"largest {_metric('', largest)} at {profile['where']}" if largest > 0 else "zero everywhere"
-    return curve(f"violation of {profile['name']} along {profile['boundary']}", profile["along"],
+    return chart(f"violation of {profile['name']} along {profile['boundary']}", profile["along"],
                  [("|A q − g|", profile["at"], values)], said=said, breaks=profile["breaks"], height=170)
 
 
@@ -165,7 +165,7 @@ def _losses(history: Mapping[str, Sequence]) -> dict[str, Any]:
     said = f"{count_text(int(steps[-1]), 'step')}"
     if len(history.get("seconds", [])):
         said += f" in {_float(history['seconds'][-1]):.4g} s"
-    return curve("training loss and held-out loss over the steps", "step", lines, said=said, marks=borders, height=300)
+    return chart("training loss and held-out loss over the steps", "step", lines, said=said, marks=borders, height=300)
 
 
 def _training(history: Mapping[str, Sequence], endings: Sequence[Mapping[str, Any]]) -> str:
@@ -175,7 +175,7 @@ def _training(history: Mapping[str, Sequence], endings: Sequence[Mapping[str, An
                      "<div><div class='chart' data-chart='history'></div><p class='said'></p></div>")
     if endings:
         rows = ([row["stage"], f"{row['steps']:,}", row["why"]] for row in endings)
-        parts.append(table(["stage", "steps", "why it ended"], rows, words=True))
+        parts.append(scroll_table(["stage", "steps", "why it ended"], rows, words=True))
     return "\n".join(parts)
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from hardpde.evaluation.errors import make_reference, measure_baselines
+from hardpde.evaluation.errors import checked_reference, measure_baselines
 from hardpde.evaluation.report.comparison_tables import in_short
 from hardpde.evaluation.statistics import UNDEFINED, statistic, statistic_text, summarise
 from hardpde.methods import METHODS
@@ -125,7 +125,7 @@ def stated(name: str, quick: bool = False) -> Problem:
     """
     problem = PROBLEMS[name](**({"dim": 3} if quick and name == "heat-ball" else {}))
     if quick and problem.reference is not None:
-        return problem.with_reference(thinned(make_reference(problem)))
+        return problem.with_reference(thinned(checked_reference(problem)))
     return problem
 
 
@@ -212,7 +212,7 @@ def comparison(name: str) -> Callable[[Work], Outcome]:
 def _trivial(study: Study, quick: bool) -> dict[str, dict]:
     """What predictions score that solve nothing: {name: errors}, as `summarise` gives them."""
     problem = stated(study.problem, quick)
-    found = measure_baselines(problem, make_reference(problem))
+    found = measure_baselines(problem, checked_reference(problem))
     rows = [{"method": name, "runs": [{"seed": 0, "errors": errors}]} for name, errors in found.items()]
     return {name: row["errors"] for name, row in summarise(rows).items()}
 

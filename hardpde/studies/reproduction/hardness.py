@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hardpde.evaluation.errors import compare, make_reference
+from hardpde.evaluation.errors import checked_reference, errors_of
 from hardpde.formulation.formulation import Formulation
 from hardpde.methods.hc import Hard, hc_each
 from hardpde.problem.problem import Problem
@@ -31,12 +31,12 @@ def table4(work: Work) -> Outcome:
     settings = make_settings(problem, "hc", "paper", 0, small(["hc"]) if work.quick else {},
                              QUICK_STEPS if work.quick else STEPS)
     formulation, trainings = train_cells(problem, settings, CELLS)
-    reference = make_reference(problem)
+    reference = checked_reference(problem)
     assert reference is not None and reference.times is not None
     predict = predictor(formulation, reference.x, reference.times)
     cells: list[dict[str, Any]] = []
     for (beta_s, beta_t), training in zip(CELLS, trainings):
-        found = compare(problem, {"T": predict(training.model)}, reference)["T"]
+        found = errors_of(problem, {"T": predict(training.model)}, reference)["T"]
         cells.append({"beta_s": beta_s, "beta_t": beta_t, "mae": found["mae"], "mape": found["mape"],
                       "loss": training.history[-1]["loss"], "held_out": training.history[-1]["held_out"],
                       "endings": training.endings})
