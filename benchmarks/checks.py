@@ -13,7 +13,7 @@ from hardpde.evaluation.certificate import certify, random_models, violation
 from hardpde.methods import METHODS
 from hardpde.problem.problem import Problem
 from hardpde.problems import PROBLEMS
-from hardpde.runs.folder import load_problem
+from hardpde.runs.load import load_problem
 
 
 def largest(problem: Problem, method: str, **options: str) -> float | None:

@@ -18,7 +18,7 @@ from common import options, write_result
 from hardpde.problems.battery_pack import RANGES, battery_pack
 from hardpde.problems.fem.battery_pack import BOX, DISCS, LEVELS, TIMES
 from hardpde.problems.fem.heat import heat_robin
-from hardpde.runs.folder import read_run
+from hardpde.runs.load import read_run
 from hardpde.solving.solution import Solution
 
 QUALITIES = [  # from quick to accurate

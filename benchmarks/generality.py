@@ -11,7 +11,7 @@ import time
 from common import EXAMPLES, options, write_result
 
 import hardpde as hp
-from hardpde.runs.folder import load_problem
+from hardpde.runs.load import load_problem
 
 CHOSEN = ("robin_hole", "plate_with_hole", "kovasznay", "burgers", "reaction_3d")
 

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 from PIL import Image
 
 from hardpde.evaluation.figures.pictures import draw_domain
-from hardpde.runs.folder import load_problem
+from hardpde.runs.load import load_problem
 
 ROOT = Path(__file__).resolve().parent.parent
 WIDTH, COLOURS = 640, 64

@@ -1,4 +1,4 @@
-"""`python -m hardpde.cli.commands`."""
+"""`python -m hardpde.cli`."""
 
 from hardpde.cli.parser import command
 

@@ -2,35 +2,25 @@
 
 import argparse
 import json
-import sys
-from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+from hardpde.cli.words import refusal, say, say_result
 from hardpde.evaluation.certificate import certify, random_models, violation
 from hardpde.evaluation.errors import checked_reference, measure_baselines
 from hardpde.evaluation.export import export_vtu
 from hardpde.evaluation.figures.pictures import draw_domain
 from hardpde.evaluation.report.comparison import write_comparison
 from hardpde.evaluation.report.comparison_tables import endings, in_short, markdown
+from hardpde.formulation.formulation import Formulation
 from hardpde.methods import METHODS
+from hardpde.problem.problem import Problem
 from hardpde.problems import PROBLEMS, REFERENCES
 from hardpde.problems.presets import make_stages
 from hardpde.runs.finish import finish, show
-from hardpde.runs.folder import (
-    CHECKPOINT,
-    check_folder,
-    is_comparison,
-    load_problem,
-    plans_begun,
-    prepare_folder,
-    put_back,
-    read_metrics,
-    read_records,
-    read_run,
-    save_record,
-    settle,
-    write_run,
-)
+from hardpde.runs.folder import CHECKPOINT, check_folder, prepare_folder, settle, what_is_left, write_run
+from hardpde.runs.load import load_problem, read_finished, read_metrics, read_run
+from hardpde.runs.records import is_comparison, plans_begun, read_records, save_record
 from hardpde.solving.settings import check_options, make_formulation, make_settings
 from hardpde.solving.solution import Solution
 from hardpde.solving.solve import run
@@ -43,30 +33,18 @@ from hardpde.support.progress import Progress
 from hardpde.support.provenance import device, provenance
 from hardpde.support.tensorboard import FOLDER as TENSORBOARD
 from hardpde.support.tensorboard import check_tensorboard, has_events
-from hardpde.training import Training
 
 
-def refused(error: OSError) -> str:
-    """What the system refused, and of which file."""
-    return f"{error.strerror or error}: '{error.filename}'" if error.filename else str(error)
-
-
-def _say(arguments: argparse.Namespace, text: str) -> None:
-    """Words for people: on stdout, or on stderr where stdout is for a program; of several processes one speaks."""
-    if first_process():
-        print(text, file=sys.stderr if arguments.json else sys.stdout, flush=True)
-
-
-def _list(arguments: argparse.Namespace) -> dict:
+def list_command(arguments: argparse.Namespace) -> dict[str, Any]:
     width = max(map(len, (*PROBLEMS, *METHODS)))
     for title, entries in (("problems", PROBLEMS), ("methods", METHODS)):
-        _say(arguments, f"{title}:")
+        say(arguments, f"{title}:")
         for name, entry in entries.items():
-            _say(arguments, f"  {name:{width}}  {(entry.__doc__ or '').strip().splitlines()[0]}")
+            say(arguments, f"  {name:{width}}  {(entry.__doc__ or '').strip().splitlines()[0]}")
     return {"problems": list(PROBLEMS), "methods": list(METHODS)}
 
 
-def _problem(arguments: argparse.Namespace):
+def _problem(arguments: argparse.Namespace) -> tuple[Problem, dict[str, Any]]:
     """The problem that was asked for, with the options given on the command line."""
     options = dict(arguments.given)
     if arguments.dim is not None:
@@ -82,7 +60,7 @@ def _check_file(path: Path, what: str) -> None:
         raise ValueError(f"'{path}' is a folder; name a file for {what}")
 
 
-def _check(arguments: argparse.Namespace) -> dict:
+def check_command(arguments: argparse.Namespace) -> dict[str, Any]:
     problem, _ = _problem(arguments)
     picture = Path(arguments.picture or f"{problem.name}-domain.png")
     _check_file(picture, "the picture")
@@ -90,16 +68,16 @@ def _check(arguments: argparse.Namespace) -> dict:
     formulation = make_formulation(problem, {**settings, "method": {"points": 256, **dict(arguments.set)}})
     rows = certify(formulation, random_models(formulation, seed=arguments.seed))
     draw_domain(problem).savefig(picture, dpi=130)
-    _say(arguments, f"{problem.name}: {', '.join(problem.schema.labels())} on "
+    say(arguments, f"{problem.name}: {', '.join(problem.schema.labels())} on "
                     f"{', '.join(f'{name} ({len(b.pieces)})' for name, b in problem.domain.boundaries.items())}")
     for row in rows:
-        _say(arguments, f"  {row['name']:24} on {row['boundary']:12} max |A q − g| = {row['violation']:.1e} "
+        say(arguments, f"  {row['name']:24} on {row['boundary']:12} max |A q − g| = {row['violation']:.1e} "
                         f"({row['points']} points)")
     worst = violation(rows)
     exact = "every condition holds by construction" if worst <= 1e-12 else "conditions hold only approximately"
-    _say(arguments, f"method {arguments.method}, random networks: largest violation {worst:.1e}; {exact}")
+    say(arguments, f"method {arguments.method}, random networks: largest violation {worst:.1e}; {exact}")
     dim = problem.schema.dim
-    _say(arguments, f"the domain is drawn in {picture}" if dim <= 3 else
+    say(arguments, f"the domain is drawn in {picture}" if dim <= 3 else
          f"no picture shows {dim} dimensions; {picture} states the boundaries in words")
     keys = ("name", "boundary", "violation")
     return {"problem": problem.name, "method": arguments.method, "max_violation": worst, "picture": str(picture),
@@ -115,7 +93,7 @@ def _join(arguments: argparse.Namespace) -> None:
         join_processes(*given)
 
 
-def _solve(arguments: argparse.Namespace) -> dict:
+def solve_command(arguments: argparse.Namespace) -> dict[str, Any]:
     _join(arguments)
     if arguments.out:  # to state a problem may take a while
         in_first_process(check_folder, Path(arguments.out), arguments.force)
@@ -135,29 +113,17 @@ def _solve(arguments: argparse.Namespace) -> dict:
         in_first_process(write_run, folder, settings, source, about, "running")
         return _train(arguments, problem, settings, source, about, folder, formulation)
     except OSError as error:
-        raise _kept(error, folder) from None
+        raise ValueError(refusal(error) + what_is_left(folder)) from None
 
 
-def _kept(error: OSError, folder: Path) -> ValueError:
-    """What the system refused, and what is left: without a checkpoint of the new run, the earlier one is put back."""
-    after = ""
-    with suppress(OSError):
-        if (folder / CHECKPOINT).exists():
-            after = f"; `hardpde resume {folder}` goes on from the last checkpoint"
-        elif put_back(folder):
-            after = "; the earlier run is back in its place"
-        elif (folder / "run.json").exists():
-            after = f"; `hardpde resume {folder}` starts it again"
-    return ValueError(refused(error) + after)
-
-
-def _train(arguments, problem, settings, source, about, folder: Path, formulation=None) -> dict:
+def _train(arguments: argparse.Namespace, problem: Problem, settings: dict[str, Any], source: dict[str, Any],
+           about: dict[str, Any], folder: Path, formulation: Formulation | None = None) -> dict[str, Any]:
     """Train and finish a run; without a formulation it is one to go on with."""
     events = folder / TENSORBOARD
     watched = (arguments.tensorboard or has_events(events)) and first_process()
     if watched:
         check_tensorboard()
-    _say(arguments, f"{problem.name} by {settings['method_name']}, preset {settings['preset']}, "
+    say(arguments, f"{problem.name} by {settings['method_name']}, preset {settings['preset']}, "
                     f"seed {settings['seed']}, on {device()}" + _sharing(settings))
     progress = Progress(settings["stages"])
     solution = run(problem, settings, checkpoint=folder / CHECKPOINT, resume=formulation is None,
@@ -167,54 +133,19 @@ def _train(arguments, problem, settings, source, about, folder: Path, formulatio
         return {}
     progress.close()
     for ending in solution.training.endings:
-        _say(arguments, f"{ending['stage']} ended after {ending['steps']} steps: {ending['why']}")
+        say(arguments, f"{ending['stage']} ended after {ending['steps']} steps: {ending['why']}")
     result = finish(solution, folder, about)
     write_run(folder, settings, source, about, "finished")
     settle(folder)
-    return _result(arguments, result, folder)
+    return say_result(arguments, result, folder)
 
 
-def _sharing(settings: dict) -> str:
+def _sharing(settings: dict[str, Any]) -> str:
     devices = settings["method"].get("devices", 1)
     return f", points shared by {devices} devices" if devices > 1 else ""
 
 
-def _result(arguments: argparse.Namespace, result: dict, folder: Path) -> dict:
-    """Say the figures of merit and shape them for --json."""
-    baselines = result.get("baselines", {})
-    for name, found in result["errors"].items():
-        trivial = {other: table[name] for other, table in baselines.items() if name in table}
-        _say(arguments, f"{name}: {_figures(found)}{_beside(trivial)}")
-        for part, row in found.get("parts", {}).items():
-            parts = {other: table["parts"][part] for other, table in trivial.items()}
-            _say(arguments, f"  {part}: {_figures(row)}{_beside(parts)}")
-    if not result["errors"]:
-        _say(arguments, f"no reference to compare with; held-out loss {result['held_out']:.2e}")
-    _say(arguments, f"largest violation of a condition: {result['boundary_violation']:.1e}")
-    _say(arguments, f"{result['seconds']:.1f} s of training; open {folder / 'report.html'}")
-    keys = ("problem", "method", "preset", "seed", "parameters", "mae", "boundary_violation", "seconds")
-    flat = {**{key: result[key] for key in keys}, "errors": _timeless(result["errors"])}
-    if baselines:
-        flat["baselines"] = {name: _timeless(table) for name, table in baselines.items()}
-    return {**flat, "device": device(), "run": str(folder)}
-
-
-def _figures(found: dict) -> str:
-    return ", ".join(f"{metric} {value:.3g}" for metric, value in found.items() if isinstance(value, float))
-
-
-def _beside(trivial: dict[str, dict]) -> str:
-    """What trivial predictions score, in brackets."""
-    rows = [f"{name}: mae {found['mae']:.3g}" for name, found in trivial.items() if found["mae"] is not None]
-    return f" ({'; '.join(rows)})" if rows else ""
-
-
-def _timeless(table: dict[str, dict]) -> dict[str, dict]:
-    return {name: {metric: value for metric, value in found.items() if metric != "by_time"}
-            for name, found in table.items()}
-
-
-def _compare(arguments: argparse.Namespace) -> dict:
+def compare_command(arguments: argparse.Namespace) -> dict[str, Any]:
     problem, source = _problem(arguments)
     methods = list(METHODS) if arguments.methods == ["all"] else arguments.methods
     plans = comparison_settings(problem, methods, arguments.seeds, arguments.preset, arguments.schedule,
@@ -235,33 +166,30 @@ def _compare(arguments: argparse.Namespace) -> dict:
 
     def start(refused: list[dict]) -> None:
         for row in refused:
-            _say(arguments, f"{row['method']} does not apply: {row['why']}")
+            say(arguments, f"{row['method']} does not apply: {row['why']}")
         try:
             if not (arguments.resume and is_comparison(folder)):
                 prepare_folder(folder)
             write_run(folder, asked, source, about, "comparing")
         except OSError as error:
-            raise _kept(error, folder) from None
+            raise ValueError(refusal(error) + what_is_left(folder)) from None
         for method in done:
-            _say(arguments, f"{method} is done: {in_short(done[method], gradients)}")
+            say(arguments, f"{method} is done: {in_short(done[method], gradients)}")
 
     def begin(settings: dict) -> None:
         nonlocal progress
         seeds = f"{arguments.seeds} seeds at once" if arguments.seeds > 1 else "1 seed"
-        _say(arguments, f"{problem.name} by {settings['method_name']}, {seeds}, on {device()}")
+        say(arguments, f"{problem.name} by {settings['method_name']}, {seeds}, on {device()}")
         progress = Progress(settings["stages"])
 
     def keep(record: dict, solutions: list[Solution]) -> None:
         progress.close()
         record["provenance"] = about
-        (folder / "models").mkdir(exist_ok=True)
-        for solution in solutions:
-            solution.save(folder / "models" / f"{record['method']}-{solution.settings['seed']}.eqx")
-        save_record(folder, record)
+        save_record(folder, record, solutions)
         for stage, seeds, steps, why in endings(record):
             if not why.startswith("all "):
-                _say(arguments, f"{stage}, seeds {seeds}: ended after {steps} steps: {why}")
-        _say(arguments, f"{record['method']}: {in_short(record, gradients)}; {record['seconds']:.1f} s of training")
+                say(arguments, f"{stage}, seeds {seeds}: ended after {steps} steps: {why}")
+        say(arguments, f"{record['method']}: {in_short(record, gradients)}; {record['seconds']:.1f} s of training")
 
     records, refused = compare(problem, methods, arguments.seeds, arguments.preset, schedule=arguments.schedule,
                                options=dict(arguments.set), steps=arguments.steps, done=done, start=start, begin=begin,
@@ -270,13 +198,13 @@ def _compare(arguments: argparse.Namespace) -> dict:
     summary = write_comparison(folder, problem.name, records, refused, trivial, about, gradients)
     write_run(folder, asked, source, about, "finished")
     settle(folder)
-    _say(arguments, markdown(summary, refused, trivial, gradients))
-    _say(arguments, f"open {folder / 'report.html'}")
+    say(arguments, markdown(summary, refused, trivial, gradients))
+    say(arguments, f"open {folder / 'report.html'}")
     return {"problem": problem.name, "preset": arguments.preset, "schedule": arguments.schedule,
             "seeds": arguments.seeds, "methods": summary, "refused": refused, "device": device(), "run": str(folder)}
 
 
-def _reproduce(arguments: argparse.Namespace) -> dict:
+def reproduce_command(arguments: argparse.Namespace) -> dict[str, Any]:
     from hardpde.studies.reproduction.reproduce import chosen, reproduce, results_folder
     from hardpde.studies.reproduction.side_by_side import MOST_JOBS, train_side_by_side
 
@@ -284,40 +212,40 @@ def _reproduce(arguments: argparse.Namespace) -> dict:
     if not 1 <= arguments.jobs <= MOST_JOBS:
         raise ValueError(f"--jobs is {arguments.jobs}; it is a number from 1 to {MOST_JOBS}")
     folder = results_folder(arguments.out, arguments.quick)
-    work = Work(folder, arguments.quick, lambda text: _say(arguments, text))
+    work = Work(folder, arguments.quick, lambda text: say(arguments, text))
     found = {}
     made = train_side_by_side(names, work, arguments.jobs, not arguments.json) if arguments.jobs > 1 else {}
     for name in names:
-        _say(arguments, f"{name}, on {device()}")
+        say(arguments, f"{name}, on {device()}")
         data = made[name] if name in made else reproduce(name, work)
         found[name] = {"title": data["title"], "seconds": data["seconds"], "file": str(folder / f"{name}.json")}
-        _say(arguments, f"{data['title']}: {data['seconds']:.0f} s; open {folder / f'{name}.md'}")
+        say(arguments, f"{data['title']}: {data['seconds']:.0f} s; open {folder / f'{name}.md'}")
     return {"quick": arguments.quick, "experiments": found, "device": device(), "folder": str(folder)}
 
 
-def _bench(arguments: argparse.Namespace) -> dict:
+def bench_command(arguments: argparse.Namespace) -> dict[str, Any]:
     problem, _ = _problem(arguments)
     path = Path(arguments.out) if arguments.out else None
     if path is not None:
         _check_file(path, "the figures")
     found = bench(problem, arguments.method, arguments.preset, points=arguments.points, solve=arguments.solve)
-    _say(arguments, f"{problem.name} by {arguments.method}, preset {arguments.preset}: {found['points']} points, "
+    say(arguments, f"{problem.name} by {arguments.method}, preset {arguments.preset}: {found['points']} points, "
                     f"{found['parameters']:,} weights, {found['dtype']}")
-    _say(arguments, timings(found))
+    say(arguments, timings(found))
     if path is not None:
         path.write_text(json.dumps(finite_or_none(found), indent=1) + "\n")
     return found
 
 
-def _resume(arguments: argparse.Namespace) -> dict:
+def resume_command(arguments: argparse.Namespace) -> dict[str, Any]:
     _join(arguments)
     folder = _run_folder(arguments, "`hardpde compare … --resume --out {folder}` goes on with it")
     about, problem = read_run(folder)
     if about["status"] == "finished":
         result = read_metrics(folder)
         settle(folder)
-        _say(arguments, f"'{folder}' is finished already")
-        return _result(arguments, result, folder)
+        say(arguments, f"'{folder}' is finished already")
+        return say_result(arguments, result, folder)
     make_stages(about["settings"]["stages"])
     check_options(about["settings"])
     return _train(arguments, problem, about["settings"], about["source"], about["provenance"], folder)
@@ -331,48 +259,25 @@ def _run_folder(arguments: argparse.Namespace, instead: str) -> Path:
     return folder
 
 
-def _finished(folder: Path) -> tuple[Solution, dict, dict]:
-    """A finished run: its solution, run.json and metrics."""
-    about, problem = read_run(folder)
-    if about["status"] != "finished":
-        raise ValueError(f"'{folder}' is not finished; go on with `hardpde resume {folder}`")
-    metrics = read_metrics(folder)
-    solution = Solution.load(folder / "model.eqx", problem)
-    training = Training(solution.training.model, _history(folder), metrics["endings"], metrics["seconds"])
-    return Solution(problem, solution.formulation, about["settings"], training), about, metrics
-
-
-def _history(folder: Path) -> list[dict]:
-    import csv
-
-    kinds = {"stage": str, "step": int, "steps": int}
-    path = folder / "history.csv"
-    try:
-        with open(path, newline="") as file:
-            return [{key: kinds.get(key, float)(value) for key, value in row.items()} for row in csv.DictReader(file)]
-    except (ValueError, TypeError, csv.Error) as error:
-        raise ValueError(f"'{path}' is damaged ({error}); solve again") from None
-
-
-def _report(arguments: argparse.Namespace) -> dict:
+def report_command(arguments: argparse.Namespace) -> dict[str, Any]:
     folder = _run_folder(arguments, "`hardpde compare … --resume --out {folder}` writes its report again")
-    solution, about, metrics = _finished(folder)
+    solution, about, metrics = read_finished(folder)
     show(solution, folder, metrics, metrics["certificate"], checked_reference(solution.problem), about["provenance"])
-    _say(arguments, f"open {folder / 'report.html'}")
+    say(arguments, f"open {folder / 'report.html'}")
     return {"report": str(folder / "report.html")}
 
 
-def _export(arguments: argparse.Namespace) -> dict:
+def export_command(arguments: argparse.Namespace) -> dict[str, Any]:
     folder = _run_folder(arguments, "`hardpde solve` makes runs that can be exported")
-    solution, _, _ = _finished(folder)
+    solution, _, _ = read_finished(folder)
     stem = Path(arguments.out) if arguments.out else folder / "solution"
     stem = stem.with_suffix("") if stem.suffix in (".vtu", ".pvd") else stem
     path = export_vtu(solution, stem, checked_reference(solution.problem))
-    _say(arguments, f"open {path} in ParaView")
+    say(arguments, f"open {path} in ParaView")
     return {"file": str(path)}
 
 
-def _reference(arguments: argparse.Namespace) -> dict:
+def reference_command(arguments: argparse.Namespace) -> dict[str, Any]:
     problem, source = _problem(arguments)
     path = Path(arguments.out or f"{problem.name}-reference.npz")
     _check_file(path, "the reference")
@@ -380,7 +285,7 @@ def _reference(arguments: argparse.Namespace) -> dict:
         raise ValueError(f"'{path}' exists; choose another file with --out, or --force to replace it")
     name = source.get("name")
     if name in REFERENCES:
-        _say(arguments, f"finite elements, level {arguments.level} (and one below, to measure the difference)")
+        say(arguments, f"finite elements, level {arguments.level} (and one below, to measure the difference)")
         try:
             reference = REFERENCES[name](arguments.level)
         except ImportError as error:
@@ -394,6 +299,6 @@ def _reference(arguments: argparse.Namespace) -> dict:
     reference.save(path)
     means = {name: [float(v.mean()) for v in (values if reference.times is not None else [values])]
              for name, values in reference.values.items()}
-    _say(arguments, f"{len(reference.x)} nodes written to {path}; {reference.about}")
+    say(arguments, f"{len(reference.x)} nodes written to {path}; {reference.about}")
     return {"problem": problem.name, "file": str(path), "nodes": len(reference.x), "about": reference.about,
             "mean": means}

@@ -4,26 +4,28 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from hardpde.cli.commands import (
-    _bench,
-    _check,
-    _compare,
-    _export,
-    _list,
-    _reference,
-    _report,
-    _reproduce,
-    _resume,
-    _solve,
-    refused,
+    bench_command,
+    check_command,
+    compare_command,
+    export_command,
+    list_command,
+    reference_command,
+    report_command,
+    reproduce_command,
+    resume_command,
+    solve_command,
 )
+from hardpde.cli.words import refusal
 from hardpde.problems.presets import PRESETS, SCHEDULES
 from hardpde.support.files import finite_or_none
 from hardpde.support.hardware import first_process
 
 STOPPED = 130
+Command = Callable[[argparse.Namespace], dict[str, Any]]  # what it is given is in the words; the result is for --json
 
 
 def main(words: list[str] | None = None) -> int:
@@ -34,7 +36,7 @@ def main(words: list[str] | None = None) -> int:
     except ValueError as error:
         return _fail(str(error))
     except OSError as error:
-        return _fail(refused(error))
+        return _fail(refusal(error))
     except KeyboardInterrupt:
         print(f"\nhardpde: stopped{arguments.after_stop}", file=sys.stderr)
         return STOPPED
@@ -107,7 +109,7 @@ def make_parser() -> argparse.ArgumentParser:
         prog="hardpde", description="Solve PDEs with neural networks whose conditions hold by construction.")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    def command(name: str, function, text: str) -> argparse.ArgumentParser:
+    def command(name: str, function: Command, text: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text)
         sub.add_argument("--json", action="store_true", help="print one JSON object as the last line of stdout")
         sub.set_defaults(run=function, after_stop="")
@@ -143,16 +145,16 @@ def make_parser() -> argparse.ArgumentParser:
                          help="an option of the problem, e.g. extra=false or dim=3 (may be repeated)")
         sub.add_argument("--dim", type=int, metavar="D", help="the same as --with dim=D")
 
-    command("list", _list, "problems and methods, one line each")
+    command("list", list_command, "problems and methods, one line each")
 
-    sub = command("check", _check, "draw the domain and certify every condition with random networks")
+    sub = command("check", check_command, "draw the domain and certify every condition with random networks")
     problem(sub)
     sub.add_argument("--method", default="exact", help="which ansatz to certify (default exact)")
     option(sub, "NAME=VALUE", "an option of the method, e.g. gradients=fields (may be repeated)")
     sub.add_argument("--seed", type=int, default=0, help="of the random networks (default 0)")
     sub.add_argument("--picture", metavar="FILE", help="where to draw the domain (default PROBLEM-domain.png)")
 
-    sub = command("solve", _solve, "solve a problem and write a run folder")
+    sub = command("solve", solve_command, "solve a problem and write a run folder")
     problem(sub)
     sub.add_argument("--method", default="exact", help="(default exact)")
     settings(sub, "NAME=VALUE", "an option of the method, e.g. width=64 or beta_s=10 (may be repeated)")
@@ -166,7 +168,7 @@ def make_parser() -> argparse.ArgumentParser:
                      """'[{"optimiser": "adam", "steps": 500}, {"optimiser": "levenberg_marquardt", "steps": 100}]'""")
     training(sub)
 
-    sub = command("compare", _compare, "train several methods with several seeds, side by side")
+    sub = command("compare", compare_command, "train several methods with several seeds, side by side")
     problem(sub)
     sub.add_argument("--methods", type=_names, default=["exact", "hc", "pinn"], metavar="A,B",
                      help="methods to compare, or all (default exact,hc,pinn; see `hardpde list`)")
@@ -179,7 +181,7 @@ def make_parser() -> argparse.ArgumentParser:
     earlier.add_argument("--resume", action="store_true", help="go on with it: methods that are done are kept")
     sub.set_defaults(after_stop="; the same command with --resume goes on, and keeps the methods that are done")
 
-    sub = command("reproduce", _reproduce, "the tables and figures of the paper, its values beside ours")
+    sub = command("reproduce", reproduce_command, "the tables and figures of the paper, its values beside ours")
     sub.add_argument("experiments", nargs="+", metavar="NAME", help="table1 … table10, fig4 … fig7, theory, or all")
     sub.add_argument("--quick", action="store_true",
                      help="about a minute each on two cores: shows that it works; the figures mean nothing")
@@ -188,7 +190,7 @@ def make_parser() -> argparse.ArgumentParser:
     sub.add_argument("--out", metavar="DIR", help="folder (default reproduction, or reproduction-quick)")
     sub.set_defaults(after_stop="; the same command goes on, and keeps the trainings that are done")
 
-    sub = command("bench", _bench, "time a training step against what this machine could do")
+    sub = command("bench", bench_command, "time a training step against what this machine could do")
     problem(sub, "battery-pack")
     sub.add_argument("--method", default="hc", help="(default hc)")
     sub.add_argument("--preset", choices=PRESETS, default="paper", help="(default paper)")
@@ -196,20 +198,20 @@ def make_parser() -> argparse.ArgumentParser:
     sub.add_argument("--solve", action="store_true", help="time a whole solve too; without, it is estimated")
     sub.add_argument("--out", metavar="FILE", help="write the figures as JSON")
 
-    sub = command("reference", _reference, "compute a problem's reference solution")
+    sub = command("reference", reference_command, "compute a problem's reference solution")
     problem(sub)
     sub.add_argument("--level", type=int, default=2, help="of refinement of the finite elements (default 2)")
     sub.add_argument("--out", metavar="FILE", help="(default PROBLEM-reference.npz)")
     sub.add_argument("--force", action="store_true", help="replace the file")
 
-    sub = command("resume", _resume, "go on with a run that was interrupted")
+    sub = command("resume", resume_command, "go on with a run that was interrupted")
     sub.add_argument("folder", metavar="RUN", help="run folder")
     training(sub)
 
-    sub = command("report", _report, "write the report of a finished run again")
+    sub = command("report", report_command, "write the report of a finished run again")
     sub.add_argument("folder", metavar="RUN", help="run folder")
 
-    sub = command("export", _export, "write VTU files of a finished run for ParaView")
+    sub = command("export", export_command, "write VTU files of a finished run for ParaView")
     sub.add_argument("folder", metavar="RUN", help="run folder")
     sub.add_argument("--vtu", action="store_true", help="the format; VTU is the only one")
     sub.add_argument("--out", metavar="FILE", help="(default solution.vtu or solution.pvd in the run folder)")

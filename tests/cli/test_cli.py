@@ -284,7 +284,7 @@ def test_ctrl_c_is_answered_by_how_to_go_on(user, elsewhere):
     words = ["solve", str(user), "--steps", "100000,0", "--out", str(elsewhere / "stopped")]
     # An interrupt is ignored below a shell that runs in the background, until somebody asks for it.
     listening = ("import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-                 "from hardpde.cli.commands import command; command()")
+                 "from hardpde.cli.parser import command; command()")
     with open(elsewhere / "words", "w+") as log:
         process = subprocess.Popen([sys.executable, "-u", "-c", listening, *words], stdout=log, stderr=log)
         try:

@@ -22,7 +22,8 @@ from hardpde.evaluation.export import write_vtu
 from hardpde.evaluation.figures.pictures import HISTORY
 from hardpde.problem.reference import Reference
 from hardpde.runs.finish import write_history
-from hardpde.runs.folder import prepare_folder, put_back, read_run, settle
+from hardpde.runs.folder import prepare_folder, put_back, settle
+from hardpde.runs.load import read_run
 from hardpde.support.files import replacing, write_json
 from hardpde.training import checkpoint
 

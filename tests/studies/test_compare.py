@@ -24,7 +24,7 @@ from hardpde.methods import METHODS, exact, pinn_la
 from hardpde.networks.mlp import count
 from hardpde.problems import PROBLEMS
 from hardpde.problems.presets import GENERAL, PRESETS, SCHEDULES, make_stages, preset
-from hardpde.runs.folder import load_problem
+from hardpde.runs.load import load_problem
 from hardpde.solving.settings import check_options, make_formulation, make_settings
 from hardpde.solving.solution import Solution
 from hardpde.solving.solve import run_seeds
@@ -348,7 +348,7 @@ def compared(user):
             raise KeyboardInterrupt
         return run_seeds(problem, settings, seeds, **options)
 
-    def kill(folder, record):
+    def kill(path, data):
         raise Killed
 
     with watched(stop) as first:
@@ -356,7 +356,7 @@ def compared(user):
     status = read(folder / "run.json")["status"]
     kept = {path: path.stat().st_mtime_ns for path in folder.rglob("exact*")}
     with watched(untrained) as second, pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(sys.modules["hardpde.cli.commands"], "save_record", kill)
+        patch.setattr("hardpde.runs.records.write_json", kill)
         answer(*words, "--resume")
     with watched() as third:
         finished = answer(*words, "--resume", "--json")

@@ -19,7 +19,7 @@ from hardpde.methods import METHODS
 from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
 from hardpde.problems import PROBLEMS
-from hardpde.runs.folder import read_record
+from hardpde.runs.records import read_record
 from hardpde.studies.compare import compare, comparison_settings
 from hardpde.studies.reproduction.base import Outcome, Work
 from hardpde.studies.reproduction.figures.curves import loss_curves
