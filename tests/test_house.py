@@ -17,7 +17,7 @@ FLOORS = ("support", "geometry", "problem", "networks", "ansatz", "formulation",
           "evaluation", "solving", "runs", "studies", "cli")
 UPSTAIRS = {("problem/problem.py", "hardpde.evaluation.notebook")}  # a problem shows itself in a notebook
 ONLY = {  # package: the modules that may import it
-    "matplotlib": ("evaluation/figures/", "evaluation/report/", "studies/reproduction/"),
+    "matplotlib": ("evaluation/figures/", "studies/reproduction/"),
     "ngsolve": ("problems/fem/",), "netgen": ("problems/fem/",), "tensorboardX": ("support/tensorboard.py",),
 }
 # What may load matplotlib or NGSolve as it is imported: what draws, and what calls that.

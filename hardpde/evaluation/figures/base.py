@@ -5,6 +5,7 @@ import io
 from typing import Any
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
@@ -24,6 +25,11 @@ def data_uri(figure: Figure, kind: str, dpi: int, **options: Any) -> str:
     buffer = io.BytesIO()
     figure.savefig(buffer, format=kind, dpi=dpi, **options)
     return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+def colour_table(name: str) -> np.ndarray:
+    """256 colours from the least to the largest value, (256, 3) bytes."""
+    return np.asarray(255 * colormaps[name](np.linspace(0, 1, 256))[:, :3], np.uint8)
 
 
 def colourbar(figure: Figure, drawn: Any, axes: list[Axes], values: np.ndarray, label: str = "") -> None:

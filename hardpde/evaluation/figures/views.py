@@ -3,9 +3,12 @@
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.tri import Triangulation
 from numpy.typing import ArrayLike
+from scipy.spatial import Delaunay
 
 from hardpde.evaluation.figures.base import ERROR, FIELD, Cells, as_cells, as_nodes
+from hardpde.geometry.algorithms.links import rim, sides
 from hardpde.problem.reference import shares
 
 FAR = 3.0  # times the range on 99 % of the area: a range that the colours do not follow
@@ -102,3 +105,15 @@ def middle_slice(x: np.ndarray) -> tuple[np.ndarray, str]:
     off = np.abs(x[:, 2] - middle)
     band = max(0.04 * np.ptp(x[:, 2]), np.partition(off, min(len(off) - 1, 300))[min(len(off) - 1, 300)])
     return off <= band, f"slice z = {middle:.3g} ± {band:.1g}"
+
+
+def thinned(x: np.ndarray, cells: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """About so many nodes of a plane mesh, those of its edge among them, and triangles of these that lie in it."""
+    edge = np.unique(rim(sides(cells)))
+    others = np.setdiff1d(np.unique(cells), edge)
+    some = np.random.default_rng(0).permutation(others)[: max(0, most - len(edge))]
+    chosen = np.sort(np.concatenate([edge, some]))
+    simplices = Delaunay(x[chosen]).simplices
+    middle = x[chosen][simplices].mean(axis=1)
+    inside = np.asarray(Triangulation(x[:, 0], x[:, 1], cells).get_trifinder()(middle[:, 0], middle[:, 1])) >= 0
+    return chosen, simplices[inside]

@@ -9,14 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib import colormaps
-from matplotlib.tri import Triangulation
-from scipy.spatial import Delaunay
 
-from hardpde.evaluation.figures.base import ERROR, FIELD
+from hardpde.evaluation.figures.base import ERROR, FIELD, colour_table
 from hardpde.evaluation.figures.maps import hole_window, row_name
-from hardpde.evaluation.figures.views import View, field_rows, flattened, view_of
-from hardpde.geometry.algorithms.links import rim, sides
+from hardpde.evaluation.figures.views import View, field_rows, flattened, thinned, view_of
 
 MOST_FRAMES, MOST_NODES = 41, 30_000
 NOT_A_NUMBER = 65535  # the code of a value that is not there
@@ -26,8 +22,7 @@ def packed(drawn: Mapping[str, tuple]) -> dict[str, Any]:
     """Fields by label, each (x, cells, times, prediction, known values or None) with shapes as in
     `figures.maps.field_grid`, as meshes, values, views on them and the labels of the frames."""
     page: dict[str, Any] = {"meshes": [], "values": [], "views": [], "labels": [], "times": None, "colours": {
-        name: _text(np.asarray(255 * colormaps[name](np.linspace(0, 1, 256))[:, :3], np.uint8))
-        for name in (FIELD, ERROR)}}
+        name: _text(colour_table(name)) for name in (FIELD, ERROR)}}
     found: dict[int, tuple] = {}
     for label, (x, cells, times, prediction, known) in drawn.items():
         frames: Any = slice(None)
@@ -73,7 +68,7 @@ def _mesh(page: dict, x: np.ndarray, cells: np.ndarray | None) -> tuple:
     kind, chosen, flat, note = flattened(view)
     simplices = view.cells if kind == "mesh" else None
     if simplices is not None and len(flat) > MOST_NODES:
-        chosen, simplices = _thinned(flat, simplices)
+        chosen, simplices = thinned(flat, simplices, MOST_NODES)
         flat = flat[chosen]
     stored: dict[str, Any] = {"x": _text(np.asarray(flat, np.float32))}
     if simplices is not None:
@@ -83,18 +78,6 @@ def _mesh(page: dict, x: np.ndarray, cells: np.ndarray | None) -> tuple:
     near = hole_window(x, cells) if kind == "mesh" and x.shape[1] == 2 else None
     windows = [None] if near is None else [None, near]
     return len(page["meshes"]) - 1, view._replace(note=note), chosen, kind, flat, windows
-
-
-def _thinned(x: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Fewer nodes of a plane mesh, those of its edge among them, and triangles of these that lie in it."""
-    edge = np.unique(rim(sides(cells)))
-    others = np.setdiff1d(np.unique(cells), edge)
-    some = np.random.default_rng(0).permutation(others)[: max(0, MOST_NODES - len(edge))]
-    chosen = np.sort(np.concatenate([edge, some]))
-    simplices = Delaunay(x[chosen]).simplices
-    middle = x[chosen][simplices].mean(axis=1)
-    inside = np.asarray(Triangulation(x[:, 0], x[:, 1], cells).get_trifinder()(middle[:, 0], middle[:, 1])) >= 0
-    return chosen, simplices[inside]
 
 
 def chart(title: str, label: str, lines: Sequence[tuple[str, Any, Any]], *, said: str = "",
