@@ -107,7 +107,7 @@ def preset(method: str, name: str, schedule: str = "fair", suited: Presets = GEN
 
 
 def with_steps(settings: dict[str, Any], steps: list[int]) -> dict[str, Any]:
-    """The same settings with other numbers of steps, one for each stage; 0 leaves a stage out."""
+    """Settings with other numbers of steps, one for each stage; 0 leaves a stage out."""
     stages = settings["stages"]
     if not isinstance(steps, list | tuple) or not all(map(is_whole, steps)):
         raise ValueError(f"steps is {steps!r}; it is a list of whole numbers like [500, 2000]")
@@ -130,41 +130,41 @@ def described(stage: dict[str, Any] | Stage) -> dict[str, Any]:
 
 
 def make_stages(specifications: list[dict[str, Any] | Stage]) -> list[Stage]:
-    """Stages from their plain description: optimiser, steps and, if wanted, options, redraw and block; or as they are.
-    """
+    """Stages as they are, or from their plain description: optimiser, steps and, if wanted, options, redraw, block."""
     if not isinstance(specifications, list) or not specifications:
         raise ValueError("stages are a list like [{'optimiser': 'adam', 'steps': 500}, …], with at least one")
-    stages = []
-    for spec in specifications:
-        if isinstance(spec, Stage):
-            stages.append(spec)
-            continue
-        if not isinstance(spec, dict) or not {"optimiser", "steps"} <= set(spec) <= _STAGE_KEYS:
-            raise ValueError(f"stage {spec!r} must name optimiser and steps, and may have options, redraw, "
-                             f"block and reweigh")
-        name = spec["optimiser"]
-        for key in ("steps", "redraw", "block"):
-            if not is_whole(spec.get(key, 1)):
-                raise ValueError(f"stage '{name}': {key} is {spec[key]!r}; it is a whole number")
-        if not isinstance(name, str) or name not in OPTIMISERS:
-            raise ValueError(f"there is no optimiser '{name}'; the optimisers are {', '.join(OPTIMISERS)}")
-        options = spec.get("options", {})
-        if not isinstance(options, dict):
-            raise ValueError(f"stage '{name}': options is {options!r}; it is a dictionary of what the optimiser knows")
-        rate = options.get("learning_rate", 1.0)
-        if not is_positive(rate):
-            raise ValueError(f"stage '{name}': learning_rate is {rate!r}; it must be a positive number")
-        build: Any = OPTIMISERS[name]
-        known = {option: parameter.default for option, parameter in inspect.signature(build).parameters.items()}
-        for option, value in options.items():
-            if option not in known:
-                raise ValueError(f"optimiser '{name}' has no option '{option}'; its options are {', '.join(known)}")
-            if what := wished_kind(option, known[option], value):
-                raise ValueError(f"optimiser '{name}': {option} is {value!r}; it must be {what}")
-        optimiser = build(**options)
-        # A line search needs a loss that stays what it is.
-        reweigh = spec.get("reweigh", name == "adam")
-        if not isinstance(reweigh, bool):
-            raise ValueError(f"stage '{name}': reweigh is {reweigh!r}; it is true or false")
-        stages.append(Stage(name, optimiser, spec["steps"], spec.get("redraw", 0), spec.get("block", 50), reweigh))
-    return stages
+    return [spec if isinstance(spec, Stage) else _make_stage(spec) for spec in specifications]
+
+
+def _make_stage(spec: dict[str, Any]) -> Stage:
+    if not isinstance(spec, dict) or not {"optimiser", "steps"} <= set(spec) <= _STAGE_KEYS:
+        raise ValueError(f"stage {spec!r} must name optimiser and steps, and may have options, redraw, "
+                         f"block and reweigh")
+    name = spec["optimiser"]
+    for key in ("steps", "redraw", "block"):
+        if not is_whole(spec.get(key, 1)):
+            raise ValueError(f"stage '{name}': {key} is {spec[key]!r}; it is a whole number")
+    if not isinstance(name, str) or name not in OPTIMISERS:
+        raise ValueError(f"there is no optimiser '{name}'; the optimisers are {', '.join(OPTIMISERS)}")
+    optimiser = _make_optimiser(name, spec.get("options", {}))
+    # A line search needs a loss that stays what it is.
+    reweigh = spec.get("reweigh", name == "adam")
+    if not isinstance(reweigh, bool):
+        raise ValueError(f"stage '{name}': reweigh is {reweigh!r}; it is true or false")
+    return Stage(name, optimiser, spec["steps"], spec.get("redraw", 0), spec.get("block", 50), reweigh)
+
+
+def _make_optimiser(name: str, options: dict[str, Any]) -> Any:
+    if not isinstance(options, dict):
+        raise ValueError(f"stage '{name}': options is {options!r}; it is a dictionary of what the optimiser knows")
+    rate = options.get("learning_rate", 1.0)
+    if not is_positive(rate):
+        raise ValueError(f"stage '{name}': learning_rate is {rate!r}; it must be a positive number")
+    build: Any = OPTIMISERS[name]
+    known = {option: parameter.default for option, parameter in inspect.signature(build).parameters.items()}
+    for option, value in options.items():
+        if option not in known:
+            raise ValueError(f"optimiser '{name}' has no option '{option}'; its options are {', '.join(known)}")
+        if what := wished_kind(option, known[option], value):
+            raise ValueError(f"optimiser '{name}': {option} is {value!r}; it must be {what}")
+    return build(**options)

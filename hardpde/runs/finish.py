@@ -16,6 +16,7 @@ from hardpde.evaluation.errors import (
     typical_solution,
 )
 from hardpde.evaluation.export import export_vtu
+from hardpde.evaluation.figures.base import save_figure
 from hardpde.evaluation.figures.pictures import AGREEMENT, HISTORY, history_columns, pictures
 from hardpde.evaluation.nodes import Seen, nodes, seen_at
 from hardpde.evaluation.report.report import write_report
@@ -63,8 +64,7 @@ def show(solution: Solved, folder: Path, result: dict[str, Any], certificate: li
     drawn, figures = pictures(solution, reference, seen)
     (folder / "figures").mkdir(exist_ok=True)
     for name, figure in figures.items():
-        with replacing(folder / "figures" / f"{_safe(name)}.png") as temporary:
-            figure.savefig(temporary, format="png", dpi=130)
+        save_figure(figure, folder / "figures" / f"{_safe(name)}.png")
     settings = solution.settings
     write_report(
         folder / "report.html", f"{settings['problem']} by {settings['method_name']}",

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from hardpde.evaluation.errors import checked_reference, measure_errors
+from hardpde.formulation.batch import Batch
 from hardpde.formulation.formulation import Formulation
 from hardpde.networks.mlp import count
 from hardpde.problem.parameters import as_points, column, values
@@ -69,12 +70,12 @@ class Solution:
             return self
         fixed = values(self.problem.parameters, stated)
 
-        def whole(x: np.ndarray, derivatives: bool = False) -> Any:
+        def at_member(x: np.ndarray, derivatives: bool = False) -> Batch:
             return at(_appended(x, fixed), derivatives)
 
         inner = self.formulation.problem
         inner = problem if inner is self.problem else inner.at(**stated)
-        formulation = replace(self.formulation, at=whole, problem=inner)
+        formulation = replace(self.formulation, at=at_member, problem=inner)
         return Solution(problem, formulation, {**self.settings, "parameters": dict(stated)}, self.training)
 
     @property

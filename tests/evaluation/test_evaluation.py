@@ -16,7 +16,7 @@ from hardpde.evaluation.errors import checked_reference, measure_baselines, meas
 from hardpde.evaluation.export import write_series, write_vtu
 from hardpde.evaluation.figures.domain import domain_plot
 from hardpde.evaluation.figures.history import history_plot
-from hardpde.evaluation.figures.maps import error_map, field_grid, field_map, hole_window
+from hardpde.evaluation.figures.maps import field_grid, hole_window
 from hardpde.evaluation.figures.pictures import pictures
 from hardpde.evaluation.nodes import plane
 from hardpde.evaluation.report.browser import packed
@@ -310,8 +310,7 @@ def drawn_triangles(figure):
 def test_holes_are_left_empty(holed):
     x, cells = holed
     figures = [
-        field_map(x, cells, x[:, 0], "T", "T"),
-        error_map(x, cells, x[:, 0], x[:, 1]),
+        field_grid(x, cells, None, x[:, 0], name="T"),
         field_grid(x, cells, [0, 1], np.stack([x[:, 0]] * 2), np.stack([x[:, 1]] * 2), "T"),
     ]
     for figure in figures:
@@ -331,7 +330,7 @@ def pixels(figure):
 
 def test_the_middle_of_the_hole_is_white(holed):
     x, cells = holed
-    figure = field_map(x, cells, np.ones(len(x)))
+    figure = field_grid(x, cells, None, np.ones(len(x)))
     image = pixels(figure)
     column, up = figure.axes[0].transData.transform(HOLE[:2])
     assert np.all(image[image.shape[0] - int(up), int(column), :3] == 255)
@@ -342,7 +341,7 @@ def test_the_middle_of_the_hole_is_white(holed):
 def test_values_that_are_not_finite_are_left_out(holed):
     x, cells = holed
     values = np.where(x[:, 0] > 0.5, np.nan, 1.0)
-    assert pixels(field_map(x, cells, values)).std() > 0
+    assert pixels(field_grid(x, cells, None, values)).std() > 0
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 10])
@@ -350,8 +349,7 @@ def test_every_dimension_has_a_picture(dim):
     x = np.random.default_rng(dim).random((200, dim))
     values = np.sin(x.sum(1))
     series, times = np.stack([values, 2 * values]), [0.0, 1.0]
-    figures = [field_map(x, None, values, "u"), error_map(x, None, values, 0 * values)]
-    figures += [field_grid(x, None, times, series, 1.01 * series, "u")]
+    figures = [field_grid(x, None, times, series, 1.01 * series, "u")]
     figures += [field_grid(x, None, None, values)]
     normals = np.ones((200, dim)) / np.sqrt(dim)
     figures += [
@@ -430,7 +428,7 @@ def test_colours_do_not_follow_a_singularity(holed):
     bars = [axis for axis in figure.axes if axis.get_label() == "<colorbar>"]
     assert [bar.get_ylabel() for bar in bars] == ["up to 100", "up to 100", ""]
     assert reference.colorbar.extend == "max" and error.colorbar.extend == "neither"
-    line = field_map(x[:, :1], None, steep)
+    line = field_grid(x[:, :1], None, None, steep)
     assert line.axes[0].get_ylim()[1] > 100  # a line shows everything
 
 
@@ -438,7 +436,7 @@ def test_scales_count_area_and_not_nodes(holed):
     x, cells = holed
     crowded = np.concatenate([x, np.full((5000, 2), 0.01)])  # nodes of no area
     values = np.concatenate([x[:, 0], np.full(5000, 100.0)])
-    assert field_map(crowded, cells, values).axes[0].collections[0].get_clim()[1] < 1.1
+    assert field_grid(crowded, cells, None, values).axes[0].collections[0].get_clim()[1] < 1.1
 
 
 def test_small_holes_that_lie_together_have_a_window_of_their_own(monkeypatch):
@@ -515,10 +513,10 @@ def test_history_has_a_curve_for_each_loss_and_a_line_between_stages():
 
 def test_plots_name_what_does_not_fit(holed):
     x, cells = holed
-    with pytest.raises(ValueError, match="one per node"):
-        field_map(x, cells, x)
+    with pytest.raises(ValueError, match="one value per node"):
+        field_grid(x, cells, None, x)
     with pytest.raises(ValueError, match="points have shape"):
-        field_map([0.0, 1.0], None, [1.0, 1.0])
+        field_grid([0.0, 1.0], None, None, [1.0, 1.0])
     with pytest.raises(ValueError, match="the field has shape"):
         field_grid(x, cells, [0.0, 1.0], x[:, 0])
     with pytest.raises(ValueError, match="at least one name"):

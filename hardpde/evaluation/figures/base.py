@@ -2,6 +2,7 @@
 
 import base64
 import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
+
+from hardpde.support.files import replacing
 
 FIELD, ERROR = "viridis", "magma_r"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195", "#444444")
@@ -25,6 +28,11 @@ def data_uri(figure: Figure, kind: str, dpi: int, **options: Any) -> str:
     buffer = io.BytesIO()
     figure.savefig(buffer, format=kind, dpi=dpi, **options)
     return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=130)
 
 
 def colour_table(name: str) -> np.ndarray:

@@ -38,13 +38,13 @@ def stretches(problem: Problem, name: str, points: int = 400, least: int = 2) ->
         steps = [unit_points(int(n), shape.dim) for n in counts]
     which = np.repeat(np.arange(len(pieces)), list(map(len, steps)))
     body = np.array([piece.body for piece in pieces])[which]
-    whole = dict(zip(shape.pieces, shape.whole))
+    entire = dict(zip(shape.pieces, shape.whole))
 
     @jax.jit
     def placed(u: Array) -> tuple[Array, Array, Array]:
         x, n = place(pieces, jnp.asarray(which), u)
-        entire = all(whole.get(piece, False) for piece in pieces)
-        return x, n, jnp.ones(len(x), bool) if entire else check_survival(shape, x, n, jnp.asarray(body))
+        uncut = all(entire.get(piece, False) for piece in pieces)
+        return x, n, jnp.ones(len(x), bool) if uncut else check_survival(shape, x, n, jnp.asarray(body))
 
     x, n, kept = concrete(placed, np.concatenate(steps))
     found = []

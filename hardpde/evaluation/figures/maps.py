@@ -1,4 +1,4 @@
-"""None"""
+"""Scalar fields at nodes: reference, prediction and error at a few times; and close-ups of small holes."""
 
 from typing import Any
 
@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from hardpde.evaluation.figures.base import (
     COLOURS,
-    ERROR,
     FAINT,
     FIELD,
     GREY,
@@ -21,23 +20,8 @@ from hardpde.evaluation.figures.base import (
     frame,
     new_figure,
 )
-from hardpde.evaluation.figures.views import View, field_rows, limits_of, middle_slice, view_of
+from hardpde.evaluation.figures.views import View, field_rows, middle_slice, view_of
 from hardpde.geometry.algorithms.links import connected_parts, rim, sides
-
-
-def field_map(
-    x: ArrayLike, cells: ArrayLike | None, values: ArrayLike, title: str = "", label: str = ""
-) -> Figure:
-    """One scalar field (n,) at the nodes x (n, d); `cells` (c, d+1) are its simplices, if known."""
-    return _single(x, cells, values, title, label, FIELD)
-
-
-def error_map(
-    x: ArrayLike, cells: ArrayLike | None, prediction: ArrayLike, reference: ArrayLike, title: str = ""
-) -> Figure:
-    """The absolute error |prediction - reference| (n,) at the nodes, on a scale from zero."""
-    error = np.abs(np.asarray(prediction, float) - np.asarray(reference, float))
-    return _single(x, cells, error, title, "|error|", ERROR)
 
 
 def field_grid(
@@ -57,6 +41,9 @@ def field_grid(
     of a plane mesh is drawn alone, with scales of its own.
     """
     view = view_of(x, cells, window)
+    if np.shape(prediction)[-1:] != (len(as_nodes(x)),):
+        raise ValueError(f"the field has shape {np.shape(prediction)}, but there are {len(as_nodes(x))} nodes; pass "
+                         f"one value per node")
     rows = field_rows(view, prediction, reference, times)
     instants = None if times is None else np.asarray(times, float)
     count = 1 if instants is None else len(instants)
@@ -130,27 +117,6 @@ def agreement_plot(times: ArrayLike | None, prediction: ArrayLike, reference: Ar
             axis.tick_params(labelsize=8)
     axes[0, 0].set_ylabel(f"prediction of {name}" if name else "prediction")
     axes[1, 0].set_ylabel("prediction − known")
-    return figure
-
-
-def _single(
-    x: ArrayLike, cells: ArrayLike | None, values: ArrayLike, title: str, label: str, colours: str
-) -> Figure:
-    view = view_of(x, cells)
-    scalar = np.asarray(values, float)
-    if scalar.shape != (len(view.x),):
-        raise ValueError(
-            f"values have shape {scalar.shape}, but there are {len(view.x)} nodes; pass one per node"
-        )
-    width, height = _panel_size(view, 6.0, 5.5)
-    figure = new_figure(width + 1.2, height + 0.5)
-    axis = figure.subplots()
-    drawn = _draw(axis, view, scalar, colours, limits_of(view, scalar, colours))
-    axis.set_title(title)
-    if drawn is not None:
-        colourbar(figure, drawn, [axis], scalar, label)
-    elif label:
-        axis.set_ylabel(label)
     return figure
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hardpde.evaluation.certificate import EXACT
-from hardpde.evaluation.figures.base import Figure
+from hardpde.evaluation.figures.base import Figure, save_figure
 from hardpde.evaluation.figures.convergence import convergence_plot
 from hardpde.evaluation.figures.error_bars import error_bars
 from hardpde.evaluation.report.comparison_tables import (
@@ -66,8 +66,7 @@ def write_comparison(
     with replacing(folder / "table.md") as temporary:
         temporary.write_text(markdown(summary, refused, baselines, gradients, title), encoding="utf-8")
     for name, figure in figures.items():
-        with replacing(folder / "figures" / f"{name}.png") as temporary:
-            figure.savefig(temporary, format="png", dpi=130)
+        save_figure(figure, folder / "figures" / f"{name}.png")
     _write_report(folder / "report.html", title, records, summary, refused, baselines or {}, provenance or {},
                   gradients, figures)
     return summary
