@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.evaluation.figures.boundaries import stretches
+from hardpde.evaluation.boundaries import stretches
 from hardpde.formulation.formulation import Formulation, Model
 from hardpde.formulation.points import EARLIEST, paired
 from hardpde.geometry import at_times, touching_points

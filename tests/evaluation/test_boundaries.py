@@ -6,8 +6,8 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import hardpde as hp
+from hardpde.evaluation.boundaries import chains, collars, stretches
 from hardpde.evaluation.certificate import certify, profiles
-from hardpde.evaluation.figures.boundaries import chains, collars, stretches
 from hardpde.evaluation.figures.domain import domain_plot
 from hardpde.evaluation.figures.pictures import draw_domain
 from hardpde.solving.settings import make_formulation, make_settings

@@ -13,8 +13,8 @@ from matplotlib.path import Path
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
+from hardpde.evaluation.boundaries import chains
 from hardpde.evaluation.figures.base import COLOURS, FAINT, GREY, INK, as_nodes, new_figure, quiet
-from hardpde.evaluation.figures.boundaries import chains
 from hardpde.geometry.algorithms.planar import signed_area
 
 

@@ -4,8 +4,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from hardpde.evaluation.base import Solved
+from hardpde.evaluation.boundaries import Stretch, collars, stretches
 from hardpde.evaluation.errors import label_of
-from hardpde.evaluation.figures.boundaries import Stretch, collars, stretches
 from hardpde.evaluation.figures.domain import domain_plot
 from hardpde.evaluation.figures.history import history_plot
 from hardpde.evaluation.figures.maps import agreement_plot, field_grid, hole_window
