@@ -10,6 +10,7 @@ from scipy.stats import t as student
 
 from hardpde.problem.parameters import append, as_points
 from hardpde.problem.problem import Problem
+from hardpde.solving.solution import Solution
 from hardpde.support.checking import is_number, is_positive, numbers
 
 
@@ -37,7 +38,7 @@ class Estimate:
         return "\n".join([*lines, f"noise of the measurements: {self.noise:.3g}"])
 
 
-def infer(solution: Any, field: str, x: Any, measured: Any, t: Any = None, *, noise: float | None = None,
+def infer(solution: Solution, field: str, x: Any, measured: Any, t: Any = None, *, noise: float | None = None,
           confidence: float = 0.95) -> Estimate:
     """The parameters of a solved family for which `field` at points x (n, d) and times t comes closest to `measured`.
 

@@ -36,18 +36,7 @@ class Solution:
         """All fields at points x (n, d), at time t and with the parameters stated by name (each a number or n
         numbers): {name: (n, *shape)}; NaN outside a field's region."""
         schema = self.problem.schema
-        x = as_points(x)
-        if t is not None and not schema.timed:
-            raise ValueError(f"t is {t!r}, and the problem has no time; leave t out")
-        if t is not None and x.shape[1] != schema.dim:
-            raise ValueError(f"points have {x.shape[1]} coordinates; {schema.dim} are needed where t is given")
-        if x.shape[1] == schema.dim and schema.timed:
-            if t is None:
-                raise ValueError("the solution depends on time; give t, or points with time as last coordinate")
-            x = _appended(x, {"t": t})
-        if x.shape[1] != schema.coordinates:
-            raise ValueError(f"points have {x.shape[1]} coordinates; {schema.coordinates} are needed")
-        x = self.problem.back(_appended(x, values(self.problem.parameters, stated)))
+        x = self.problem.back(_appended(self._points(x, t), values(self.problem.parameters, stated)))
         inner = self.formulation.problem.schema
         if inner.names == schema.names:
             q = self.formulation.predict(self.training.model, x)
@@ -62,6 +51,21 @@ class Solution:
             part = part[:, :, 0] if base == name else part[:, :, 1 : 1 + schema.dim]
             found[name] = np.asarray(part).reshape(len(x), *shape)
         return self.problem.masked(found, x[:, : schema.dim])
+
+    def _points(self, x: Any, t: Any) -> np.ndarray:
+        """Points in space and time, (n, c) without parameters, of what a user gives."""
+        schema, x = self.problem.schema, as_points(x)
+        if t is not None and not schema.timed:
+            raise ValueError(f"t is {t!r}, and the problem has no time; leave t out")
+        if t is not None and x.shape[1] != schema.dim:
+            raise ValueError(f"points have {x.shape[1]} coordinates; {schema.dim} are needed where t is given")
+        if x.shape[1] == schema.dim and schema.timed:
+            if t is None:
+                raise ValueError("the solution depends on time; give t, or points with time as last coordinate")
+            x = _appended(x, {"t": t})
+        if x.shape[1] != schema.coordinates:
+            raise ValueError(f"points have {x.shape[1]} coordinates; {schema.coordinates} are needed")
+        return x
 
     def at(self, /, **stated: float) -> "Solution":
         """The solution of one problem of a family, with a value for each of its parameters."""

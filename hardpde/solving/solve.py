@@ -1,4 +1,4 @@
-"""From a problem to its solution in one call; and the solution."""
+"""From a problem to its solution in one call; with one seed, with several at once, or from a checkpoint on."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
