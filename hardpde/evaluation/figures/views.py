@@ -107,7 +107,7 @@ def middle_slice(x: np.ndarray) -> tuple[np.ndarray, str]:
     return off <= band, f"slice z = {middle:.3g} ± {band:.1g}"
 
 
-def thinned(x: np.ndarray, cells: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+def thinned_mesh(x: np.ndarray, cells: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     """About so many nodes of a plane mesh, those of its edge among them, and triangles of these that lie in it."""
     edge = np.unique(rim(sides(cells)))
     others = np.setdiff1d(np.unique(cells), edge)

@@ -12,7 +12,7 @@ import numpy as np
 
 from hardpde.evaluation.figures.base import ERROR, FIELD, colour_table
 from hardpde.evaluation.figures.maps import hole_window, row_name
-from hardpde.evaluation.figures.views import View, field_rows, flattened, thinned, view_of
+from hardpde.evaluation.figures.views import View, field_rows, flattened, thinned_mesh, view_of
 
 MOST_FRAMES, MOST_NODES = 41, 30_000
 NOT_A_NUMBER = 65535  # the code of a value that is not there
@@ -68,7 +68,7 @@ def _mesh(page: dict, x: np.ndarray, cells: np.ndarray | None) -> tuple:
     kind, chosen, flat, note = flattened(view)
     simplices = view.cells if kind == "mesh" else None
     if simplices is not None and len(flat) > MOST_NODES:
-        chosen, simplices = thinned(flat, simplices, MOST_NODES)
+        chosen, simplices = thinned_mesh(flat, simplices, MOST_NODES)
         flat = flat[chosen]
     stored: dict[str, Any] = {"x": _text(np.asarray(flat, np.float32))}
     if simplices is not None:
