@@ -1,8 +1,16 @@
 """Fixtures that several files share."""
 
+import atexit
 import gc
 import os
 import shutil
+import tempfile
+
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # what one process of this run has compiled serves all others
+    _compiled = tempfile.mkdtemp(prefix="hardpde-compiled-")
+    atexit.register(shutil.rmtree, _compiled, ignore_errors=True)
+    os.environ.update(JAX_COMPILATION_CACHE_DIR=_compiled, JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0",
+                      JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES="-1")
 
 import jax
 import pytest
@@ -24,15 +32,6 @@ def quick_compilation():
         jax.config.update("jax_disable_most_optimizations", True)
         yield
         jax.config.update("jax_disable_most_optimizations", False)
-
-
-@pytest.fixture(scope="module")
-def compiled_once(tmp_path_factory):
-    """For files that start several processes, which would all compile the same: they keep it in a folder."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
-        patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.02")
-        yield
 
 
 @pytest.fixture(scope="module", autouse=True)

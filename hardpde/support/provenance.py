@@ -20,7 +20,7 @@ def provenance() -> dict:
         except PackageNotFoundError:
             packages[name] = "not installed"
     program = Path(sys.argv[0]).name
-    command = plain_command(" ".join(["hardpde" if program == "cli.py" else program, *sys.argv[1:]]))
+    command = plain_command(" ".join(["hardpde" if program == "__main__.py" else program, *sys.argv[1:]]))
     versions = {"python": platform.python_version(), **packages}
     return {"command": command, "versions": versions, "device": device(), "commit": commit()}
 

@@ -20,7 +20,7 @@ from hardpde.problems import PROBLEMS
 from hardpde.runs.folder import check_folder, prepare_folder, settle
 from helpers import last_json, refused
 
-pytestmark = pytest.mark.usefixtures("quick_compilation", "compiled_once")
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 USER = """
 import hardpde as hp

@@ -27,7 +27,7 @@ from hardpde.runs.load import read_run
 from hardpde.support.files import replacing, write_json
 from hardpde.training import checkpoint
 
-pytestmark = pytest.mark.usefixtures("quick_compilation", "compiled_once")
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 KILLS = int(os.environ.get("HARDPDE_KILLS", 4))
 BLOCKS = 15 * KILLS
