@@ -1,7 +1,7 @@
 """Penalty-free neural networks (Sheng & Yang, 2021): the energy of a problem is minimised, not its residual."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import jax
 import jax.numpy as jnp
@@ -66,7 +66,7 @@ def ritz(problem: Problem, network: Callable[[Array, int, int], Model], *, point
     plain = without_gradients(problem, hints)
     energy = find_energy(plain)
     free = tuple(name for name in plain.domain.boundaries if name not in {c.on for c in energy.essential})
-    essential = replace(plain, conditions=energy.essential, free=free, hints=hints, origin=problem, worked_out={})
+    essential = plain.derived(conditions=energy.essential, free=free, hints=hints, origin=problem)
 
     def edges(problem: Problem, total: int, chunks: int) -> tuple[Penalty, ...]:
         return _edges(plain, energy, boundary, chunks)

@@ -45,11 +45,11 @@ def member(family: "Problem", stated: Mapping[str, float]) -> "Problem":
 
     hints = {name: _at(full, getattr(family.hints, name)) for name in _OF_THE_POINT}
     reference = family.reference
-    return replace(family, residual=residual, conditions=tuple(_condition_at(full, one) for one in family.conditions),
-                   parameters=(), mapping=_at(full, family.mapping), measurements=(),
-                   hints=replace(family.hints, **hints), exact=_at(full, family.exact),
-                   reference=partial(reference, **stated) if callable(reference) else reference,
-                   presets=None, origin=None, worked_out={})
+    return family.derived(
+        residual=residual, conditions=tuple(_condition_at(full, one) for one in family.conditions), parameters=(),
+        mapping=_at(full, family.mapping), measurements=(), hints=replace(family.hints, **hints),
+        exact=_at(full, family.exact), reference=partial(reference, **stated) if callable(reference) else reference,
+        presets=None, origin=None)
 
 
 def _at(full: Callable[[Array], Array], stated: Any) -> Any:

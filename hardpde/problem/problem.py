@@ -1,7 +1,7 @@
 """Problems: what is to be solved. Knows no network; everything a user states is checked."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -45,8 +45,6 @@ class Problem:
     exact(x): the solution as {field: value}, where it is known; reference: a Reference or a function
     that makes one, of the values of the parameters if there are any.
     presets: settings that suit the problem of this name, a `hardpde.problems.presets.Presets`.
-    origin: the problem as its user stated it, of one that is made of it. worked_out: what is known of a problem that
-    is made of a checked one; nothing is checked then.
     """
 
     domain: Shape
@@ -66,13 +64,9 @@ class Problem:
     reference: Reference | Callable[..., Reference] | None = None
     name: str = "problem"
     presets: object = None
-    origin: "Problem | None" = field(default=None, repr=False, kw_only=True)
-    worked_out: InitVar[Mapping[str, Any] | None] = field(default=None, kw_only=True)
+    origin: "Problem | None" = field(default=None, init=False, repr=False)  # of a problem that is made of another one
 
-    def __post_init__(self, worked_out: Mapping[str, Any] | None) -> None:
-        if worked_out is not None:
-            vars(self).update(worked_out)
-            return
+    def __post_init__(self) -> None:
         if isinstance(self.free, str):
             object.__setattr__(self, "free", (self.free,))
         check_kinds(self)
@@ -87,13 +81,19 @@ class Problem:
         """The problem as its user stated it."""
         return self if self.origin is None else self.origin
 
+    def derived(self, **changed: Any) -> "Problem":
+        """A problem made of this one, which was checked, with other statements; nothing is checked again."""
+        made = object.__new__(Problem)
+        vars(made).update({one.name: getattr(self, one.name) for one in fields(self)} | changed)
+        return made
+
     def renamed(self, name: str) -> "Problem":
         """The problem by another name."""
-        return replace(self, name=name, worked_out=self._worked_out())
+        return self.derived(**self._worked_out(), name=name)
 
     def with_reference(self, reference: Reference) -> "Problem":
         """The problem with another reference."""
-        return replace(self, reference=reference, worked_out=self._worked_out())
+        return self.derived(**self._worked_out(), reference=reference)
 
     def _worked_out(self) -> dict[str, Any]:
         """What has been worked out so far of all but the name and the reference."""

@@ -46,8 +46,8 @@ def without_gradients(problem: "Problem", hints: Hints | None = None) -> "Proble
         hints = replace(hints, scale=_without_factors(hints.scale, schema))
     conditions = tuple(c if isinstance(c, Periodic) or c.on == INITIAL else _unfilled(c, schema)
                        for c in problem.conditions)
-    unfilled = replace(problem, fields=fields, gradients={}, residual=residual, conditions=conditions, hints=hints,
-                       exact=None, reference=None, origin=problem, worked_out={})
+    unfilled = problem.derived(fields=fields, gradients={}, residual=residual, conditions=conditions, hints=hints,
+                       exact=None, reference=None, origin=problem)
     with compiled_quickly():
         check_residual(unfilled)
     return unfilled
