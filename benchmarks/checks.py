@@ -10,7 +10,7 @@ import time
 from common import EXAMPLES, RESULTS, write_result
 
 from hardpde.evaluation.certificate import certify, random_models, violation
-from hardpde.methods import METHODS
+from hardpde.methods import METHODS, make
 from hardpde.problem.problem import Problem
 from hardpde.problems import PROBLEMS
 from hardpde.runs.load import load_problem
@@ -19,7 +19,7 @@ from hardpde.runs.load import load_problem
 def largest(problem: Problem, method: str, **options: str) -> float | None:
     """The largest violation; None where the method refuses the problem."""
     try:
-        formulation = METHODS[method](problem, points=256, **options)
+        formulation = make(METHODS[method], problem, {"points": 256, **options})
     except ValueError as error:
         print(f"{problem.name} by {method}: {error}")
         return None

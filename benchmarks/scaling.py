@@ -25,7 +25,8 @@ import jax
 import optax
 from common import RESULTS, options, write_result
 
-from hardpde.formulation.sharded import spread
+from hardpde.formulation.engine import Engine
+from hardpde.formulation.sharded import shard
 from hardpde.methods import exact
 from hardpde.networks.mlp import count
 from hardpde.problems import PROBLEMS
@@ -48,8 +49,8 @@ CURVES = ("adam", "ssbroyden, matrix by rows", "ssbroyden, matrix on every GPU")
 def measure(devices: int, points: int, width: int, depth: int, repeats: int) -> dict[str, Any]:
     """Steps of both optimisers on the devices of this process; `points` of them on each."""
     problem = PROBLEMS["battery-pack"]()
-    whole = exact(problem, width=width, depth=depth, points=points * devices, devices=devices)
-    formulation = spread(whole)
+    whole = exact(problem, width=width, depth=depth, engine=Engine(points * devices, devices=devices))
+    formulation = shard(whole)
     place = jax.jit(partial(everywhere, formulation.mesh))
     model = place(formulation.init(jax.random.key(0)))
     batch = formulation.in_parts(formulation.draw(jax.random.key(1), model))

@@ -36,26 +36,35 @@ class Batch(NamedTuple):
     weights: Array | None = None
 
 
-def untiled(batch: Batch) -> Batch:
-    """The batch with all networks at all points, so that every point can be taken by itself."""
-    inputs = batch.terms[0].inputs
-    return batch._replace(terms=tuple(Term(inputs, term.everywhere()) if isinstance(term, Tiled) else term
-                                      for term in batch.terms))
-
-
-@partial(jax.tree_util.register_dataclass, data_fields=["number"], meta_fields=["of"])
+@partial(jax.tree_util.register_dataclass, data_fields=["index"], meta_fields=["count"])
 @dataclass(frozen=True)
-class Part:
-    """Which points of a draw are meant: number, number + of, number + 2 of, … (the number may be traced)."""
+class Shard:
+    """Which points of a draw are meant: index, index + count, index + 2 count, … (the index may be traced)."""
 
-    number: Any = 0
-    of: int = 1
-
-
-WHOLE = Part()
+    index: Any = 0
+    count: int = 1
 
 
-def split(batch: Batch, parts: int) -> Batch:
+ALL_POINTS = Shard()
+
+
+def shard_rows(shard: Shard, array: Array, axis: int = -1) -> Array:
+    """The rows of one shard along an axis, of an array that has those of all."""
+    if shard.count == 1:
+        return array
+    rows = jnp.moveaxis(array, axis, 0)
+    rows = rows.reshape(rows.shape[0] // shard.count, shard.count, *rows.shape[1:])
+    return jnp.moveaxis(jax.lax.dynamic_index_in_dim(rows, shard.index, 1, keepdims=False), 0, axis)
+
+
+def penalty_places(penalty: Penalty, key: Array, shard: Shard) -> tuple[Array, Any]:
+    """Points (k · n, c) of one shard of what a penalty draws, the k of a place n apart, and what is known there."""
+    x, data = penalty.draw(key)
+    x = shard_rows(shard, x, -2)
+    return x.reshape(-1, x.shape[-1]), jax.tree.map(partial(shard_rows, shard), data)
+
+
+def split_batch(batch: Batch, parts: int) -> Batch:
     """Cut a batch into parts, (parts, …) on every array; part j takes rows j, j + parts, …
 
     Points with corrections come first in a batch, so every part gets its share of them.
@@ -64,41 +73,34 @@ def split(batch: Batch, parts: int) -> Batch:
     offset, terms, scale, data = jax.tree.map(lambda a: cut(a, parts),
                                               (batch.offset, batch.terms, batch.scale, batch.data))
     return Batch(cut(batch.x, parts, 0 - batch.x.ndim), offset, terms, scale,
-                 tuple(split(part, parts) for part in batch.penalised), data)
+                 tuple(split_batch(part, parts) for part in batch.penalised), data)
 
 
-compiled_split = jax.jit(split, static_argnums=1)
+compiled_split = jax.jit(split_batch, static_argnums=1)
 
 
 def is_cut(batch: Batch) -> bool:
+    """Whether `split_batch` made it."""
     return batch.x.ndim == 3
 
 
-def whole(batch: Batch) -> Batch:
+def uncut(batch: Batch) -> Batch:
     """The batch, put together if it was cut."""
-    return join(batch) if is_cut(batch) else batch
+    return join_batch(batch) if is_cut(batch) else batch
 
 
-def join(batch: Batch) -> Batch:
-    """The batch of which `split` made these parts; they share their weights."""
+def join_batch(batch: Batch) -> Batch:
+    """The batch of which `split_batch` made these parts; they share their weights."""
     offset, terms, scale, data = jax.tree.map(glue, (batch.offset, batch.terms, batch.scale, batch.data))
-    return Batch(glue(batch.x, 1 - batch.x.ndim), offset, terms, scale, tuple(map(join, batch.penalised)), data,
+    return Batch(glue(batch.x, 1 - batch.x.ndim), offset, terms, scale, tuple(map(join_batch, batch.penalised)), data,
                  batch.weights)
 
 
-def rows_of(part: Part, array: Array, axis: int = -1) -> Array:
-    """The rows of one part along an axis, of an array that has those of all parts."""
-    if part.of == 1:
-        return array
-    rows = jnp.moveaxis(array, axis, 0)
-    rows = rows.reshape(rows.shape[0] // part.of, part.of, *rows.shape[1:])
-    return jnp.moveaxis(jax.lax.dynamic_index_in_dim(rows, part.number, 1, keepdims=False), 0, axis)
-
-
-def places_of(part: Part, drawn: tuple[Array, Any]) -> tuple[Array, Any]:
-    """The places (k, n, c) of one part, and what is known there, of those a penalty has drawn."""
-    x, data = drawn
-    return rows_of(part, x, -2), jax.tree.map(partial(rows_of, part), data)
+def untiled(batch: Batch) -> Batch:
+    """The batch with all networks at all points, so that every point can be taken by itself."""
+    inputs = batch.terms[0].inputs
+    return batch._replace(terms=tuple(Term(inputs, term.everywhere()) if isinstance(term, Tiled) else term
+                                      for term in batch.terms))
 
 
 def by_term(part: Batch, penalty: Penalty) -> Batch:
@@ -115,6 +117,6 @@ def by_term(part: Batch, penalty: Penalty) -> Batch:
     return Batch(cut(part.x, 0 - part.x.ndim), offset, inputs, scale, (), data)
 
 
-def cast(batch: Batch, dtype) -> Batch:
+def cast(batch: Batch, dtype: Any) -> Batch:
     """The batch with its numbers, not its indices, in another precision."""
     return jax.tree.map(lambda a: a.astype(dtype) if jnp.issubdtype(a.dtype, jnp.floating) else a, batch)

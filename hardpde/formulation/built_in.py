@@ -13,15 +13,16 @@ from jax import Array
 
 from hardpde.ansatz.base import Term, combine, jets, laplacian_over
 from hardpde.ansatz.exact import Exact
-from hardpde.formulation.batch import WHOLE, Batch, Part, cast, places_of, rows_of
-from hardpde.formulation.formulation import Formulation, Model, scaled_residuals
+from hardpde.formulation.batch import ALL_POINTS, Batch, Shard, cast, penalty_places, shard_rows
+from hardpde.formulation.engine import Engine
+from hardpde.formulation.formulation import Formulation
+from hardpde.formulation.objective import Model, scaled_residuals
 from hardpde.formulation.penalties import Penalty, stated_penalties
 from hardpde.formulation.points import adaptive_choice, graded, uniform
 from hardpde.formulation.scales import residual_scale
 from hardpde.problem.fields import Schema
 from hardpde.problem.problem import Problem
 from hardpde.support.compiling import run_on_cpu
-from hardpde.support.hardware import default_chunks
 
 RARE = 0.03  # of the points
 MOST = 16  # collars that may hold one point
@@ -31,26 +32,26 @@ ENOUGH = 20_000  # points that show how many lie in how many collars
 
 
 def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inputs: Callable[[Array], Array], *,
-             points: int, dtype: str, adaptive: bool, sampling: str, chunk: int | None, devices: int,
+             engine: Engine, adaptive: bool = False, sampling: str = "graded",
              penalise: Callable[[Problem, int, int], tuple[Penalty, ...]] = stated_penalties) -> Formulation:
     """The exact ansatz on any network: network(key, inputs, outputs) makes one, inputs(x) is what it is given.
 
     penalise(problem, points, chunks): what the loss asks for beside the equations.
     """
     collars = Collars(Exact(problem, inputs), problem, graded if sampling == "graded" else uniform,
-                      points + points // 4 + 256)
-    chunks = default_chunks(points, chunk, ROWS // (1 + problem.derivatives), devices)
-    classes = class_sizes(collars.counts(), points, chunks)
+                      engine.points + engine.points // 4 + 256)
+    chunks = engine.chunks(ROWS // (1 + problem.derivatives))
+    classes = class_sizes(collars.counts(), engine.points, chunks)
     penalties = penalise(problem, sum(classes), chunks)
-    drawing = Drawing(collars, residual_scale(problem), jnp.dtype(dtype), classes, penalties,
+    drawing = Drawing(collars, residual_scale(problem), jnp.dtype(engine.dtype), classes, penalties,
                       tuple(map(collars.of_penalty, penalties)), adaptive)
     start = jnp.zeros(problem.schema.point)
     size = jax.eval_shape(inputs, start).shape[0]
     outputs = problem.hints.outputs
     number = problem.schema.size if outputs is None else jax.eval_shape(outputs, start).shape[1]
     return Formulation(problem, lambda key: network(key, size, number), drawing.draw, drawing.draw_held_out,
-                       partial(state, problem.schema), drawing.at, sum(classes), drawing.dtype, chunks, penalties,
-                       devices=devices)
+                       partial(exact_state, problem.schema), drawing.at, sum(classes), drawing.dtype, chunks, penalties,
+                       devices=engine.devices)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,15 +116,15 @@ class Drawing:
     reached: tuple[int, ...]
     adaptive: bool
 
-    def draw(self, key: Array, model: Model | None = None, part: Part = WHOLE) -> Batch:
+    def draw(self, key: Array, model: Model | None = None, shard: Shard = ALL_POINTS) -> Batch:
         """Fresh points; those of `adaptive` follow the model."""
         x, ids = self._refine(key, model) if self.adaptive and model is not None else self._choose(key)
-        return self._batch(x, ids, part)._replace(penalised=tuple(
-            self._penalised(jax.random.fold_in(key, k + 1), k, part) for k in range(len(self.penalties))))
+        return self._batch(x, ids, shard)._replace(penalised=tuple(
+            self._penalised(jax.random.fold_in(key, k + 1), k, shard) for k in range(len(self.penalties))))
 
-    def draw_held_out(self, key: Array, model: Model | None = None, part: Part = WHOLE) -> Batch:
+    def draw_held_out(self, key: Array, model: Model | None = None, shard: Shard = ALL_POINTS) -> Batch:
         """Points that do not follow the model."""
-        return self.draw(key, None, part)
+        return self.draw(key, None, shard)
 
     def at(self, x: np.ndarray, derivatives: bool = False) -> Batch:
         """The batch of any points, in their order."""
@@ -133,10 +134,10 @@ class Drawing:
         return run_on_cpu(lambda key: pick(*self.collars.look(key), self.classes), key)
 
     @cached_property
-    def _batch(self) -> Callable[[Array, Array, Part], Batch]:
-        def batch(x: Array, ids: Array, part: Part) -> Batch:
-            own = tuple(size // part.of for size in self.classes)
-            return cast(self._assembled(rows_of(part, x, 0), rows_of(part, ids, 0), own), self.dtype)
+    def _batch(self) -> Callable[[Array, Array, Shard], Batch]:
+        def batch(x: Array, ids: Array, shard: Shard) -> Batch:
+            own = tuple(size // shard.count for size in self.classes)
+            return cast(self._assembled(shard_rows(shard, x, 0), shard_rows(shard, ids, 0), own), self.dtype)
 
         return jax.jit(batch)
 
@@ -149,9 +150,9 @@ class Drawing:
             pools, scores = [], []
             for k in jax.random.split(pool_key, 4):
                 x, ids = self._choose(k)
-                batch = self._batch(x, ids, WHOLE)
+                batch = self._batch(x, ids, ALL_POINTS)
                 pools.append((x, ids))
-                scores.append((scaled_residuals(problem, state(problem.schema, model, batch), batch) ** 2).sum(0))
+                scores.append((scaled_residuals(problem, exact_state(problem.schema, model, batch), batch) ** 2).sum(0))
             x, ids = (jnp.concatenate(parts) for parts in zip(*pools))
             chosen = adaptive_choice(choice_key, jnp.concatenate(scores).astype(jnp.float64), total + total // 4)
             return pick(x[chosen], ids[chosen], (ids[chosen] >= 0).sum(1), self.classes)
@@ -167,11 +168,10 @@ class Drawing:
         return jax.jit(anywhere, static_argnums=(1, 2))
 
     @cached_property
-    def _penalised(self) -> Callable[[Array, int, Part], Batch]:
-        def penalised(key: Array, k: int, part: Part) -> Batch:
-            x, data = places_of(part, self.penalties[k].draw(key))
-            batch = self._anywhere(x.reshape(-1, x.shape[-1]), self.reached[k], True)
-            return cast(batch._replace(data=data), self.dtype)
+    def _penalised(self) -> Callable[[Array, int, Shard], Batch]:
+        def penalised(key: Array, k: int, shard: Shard) -> Batch:
+            x, data = penalty_places(self.penalties[k], key, shard)
+            return cast(self._anywhere(x, self.reached[k], True)._replace(data=data), self.dtype)
 
         return jax.jit(penalised, static_argnums=1)
 
@@ -253,7 +253,7 @@ def assemble(ansatz: Exact, scale: Callable[[Array], Array], x: Array, ids: Arra
     return Batch(x, offset, tuple(terms), jax.vmap(scale, out_axes=1)(x))
 
 
-def state(schema: Schema, model: Model, batch: Batch) -> Array:
+def exact_state(schema: Schema, model: Model, batch: Batch) -> Array:
     """The state as a jet, (m, slots, n)."""
     over = laplacian_over(schema, batch.offset)
     plain, dual = (stacked([term for term in batch.terms if (term.dual is not None) == steep])

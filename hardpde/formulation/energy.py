@@ -88,11 +88,11 @@ def _diffusion(plain: Problem, signs: np.ndarray, x: Array) -> Array:
     """K (m, m) at one point."""
     q = jnp.zeros(plain.schema.size, x.dtype)
     dq = jnp.zeros((plain.derivatives, plain.schema.size), x.dtype)
-    second = jax.jacfwd(lambda bend: plain.residuals(x, q, dq.at[-1].set(bend)))(q)
+    second = jax.jacfwd(lambda laplacian: plain.residuals(x, q, dq.at[-1].set(laplacian)))(q)
     return -jnp.asarray(signs, x.dtype)[:, None] * second
 
 
-def _rest(plain: Problem, signs: np.ndarray, x: Array, q: Array, rate: Array | None) -> Array:
+def _rest(plain: Problem, signs: np.ndarray | Array, x: Array, q: Array, rate: Array | None) -> Array:
     """r (m,): the equations without derivatives in space; rate (m,) is ∂q/∂t."""
     dq = jnp.zeros((plain.derivatives, plain.schema.size), q.dtype)
     if rate is not None:
@@ -100,7 +100,7 @@ def _rest(plain: Problem, signs: np.ndarray, x: Array, q: Array, rate: Array | N
     return jnp.asarray(signs, q.dtype) * plain.residuals(x, q, dq)
 
 
-def _potential(plain: Problem, signs: np.ndarray, x: Array, q: Array, rate: Array | None) -> Array:
+def _potential(plain: Problem, signs: np.ndarray | Array, x: Array, q: Array, rate: Array | None) -> Array:
     """Φ = ∫₀¹ r(x, s q)·q ds at one point."""
     nodes = jnp.asarray(_NODES, q.dtype)
     r = jax.vmap(lambda s: _rest(plain, signs, x, s * q, rate))(nodes)
@@ -131,7 +131,7 @@ def _check_equations(plain: Problem) -> np.ndarray:
     schema, m, d = plain.schema, plain.schema.size, plain.schema.dim
 
     @jax.jit
-    def look(key):
+    def look(key: Array) -> tuple[Array, ...]:
         """Derivatives of the equations at points, for several states at each."""
         keys = jax.random.split(key, 3)
         x = uniform(plain, keys[0], _SAMPLES)
@@ -142,9 +142,9 @@ def _check_equations(plain: Problem) -> np.ndarray:
         return x, q, dq[:, :, d], jets, steepness
 
     @jax.jit
-    def rest(x, q, rate, signs):
-        def one(x, q, rate):
-            rate = rate if schema.timed else None
+    def rest(x: Array, q: Array, rate: Array, signs: Array) -> tuple[Array, ...]:
+        def one(x: Array, q: Array, slope: Array) -> tuple[Array, ...]:
+            rate = slope if schema.timed else None
             return (_rest(plain, signs, x, q, rate), jax.jacfwd(lambda q: _rest(plain, signs, x, q, rate))(q),
                     jax.grad(lambda q: _potential(plain, signs, x, q, rate))(q))
 
@@ -244,7 +244,7 @@ class _Edges:
 
         @jax.jit
         @jax.vmap
-        def look(x, n):
+        def look(x: Array, n: Array) -> tuple[Array, ...]:
             project, weight = self.flux(x, n)
             a = self._rows(self.natural, x, n)[0]
             stiff = project @ _diffusion(plain, self.signs, x)
@@ -269,7 +269,7 @@ def _boundary_points(plain: Problem, name: str) -> tuple[np.ndarray, np.ndarray]
     boundary, d = plain.boundaries[name], plain.schema.dim
 
     @jax.jit
-    def sample(key):
+    def sample(key: Array) -> tuple[Array, Array]:
         x = boundary.sample(key, _SAMPLES)
         n = jax.vmap(boundary.normal)(x)[:, :d]
         if plain.time is not None and name != INITIAL:

@@ -5,7 +5,9 @@ from collections.abc import Callable, Sequence
 import jax.numpy as jnp
 from jax import Array
 
-from hardpde.formulation.formulation import Formulation, Model
+from hardpde.formulation.engine import Engine
+from hardpde.formulation.formulation import Formulation
+from hardpde.formulation.objective import Model
 from hardpde.methods.soft import filled, make_grid, soft
 from hardpde.networks.windowed import windowed
 from hardpde.problem.problem import Problem
@@ -14,18 +16,18 @@ NARROW = 0.1  # of the width of a block: how fast a window falls off
 
 
 def fbpinn(problem: Problem, *, blocks: Sequence[int] = (), sigma: float = 0.0, layers: Sequence[int] = (30, 30, 30),
-           points: int = 8192, boundary: int = 512, initial: int = 512, gradients: str = "derivatives",
-           dtype: str = "float32", chunk: int | None = None, devices: int = 1) -> Formulation:
+           boundary: int = 512, initial: int = 512, gradients: str = "derivatives",
+           engine: Engine = Engine(8192, "float32")) -> Formulation:
     """pinn with a sum of networks, each times the window of its block, which falls off like a sigmoid.
 
     blocks: how many along each axis; nearly square ones, at most 24, unless stated. sigma: the scale of the sigmoids;
     0: a tenth of the smallest width of a block.
     """
     problem = filled(problem, gradients)
-    network = windows(problem, blocks, sigma, layers, dtype)
+    network = windows(problem, blocks, sigma, layers, engine.dtype)
     schema = problem.schema
-    return soft(problem, lambda key: network(key, schema.point, schema.size), points=points, boundary=boundary,
-                initial=initial, dtype=dtype, chunk=chunk, devices=devices)
+    return soft(problem, lambda key: network(key, schema.point, schema.size), boundary=boundary, initial=initial,
+                engine=engine)
 
 
 def windows(problem: Problem, blocks: Sequence[int], sigma: float, layers: Sequence[int],

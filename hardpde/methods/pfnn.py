@@ -1,16 +1,17 @@
 """Penalty-free neural networks (Sheng & Yang, 2021): the energy of a problem is minimised, not its residual."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from hardpde.formulation.batch import Batch
 from hardpde.formulation.built_in import built_in
 from hardpde.formulation.energy import Energy, find_energy
-from hardpde.formulation.formulation import Formulation, Model
+from hardpde.formulation.engine import Engine
+from hardpde.formulation.formulation import Formulation
+from hardpde.formulation.objective import Model
 from hardpde.formulation.penalties import Penalty, bodies, share
 from hardpde.formulation.points import on_pieces
 from hardpde.networks.mlp import mlp
@@ -19,44 +20,19 @@ from hardpde.problem.problem import Problem
 from hardpde.problem.unfilled import without_gradients
 
 
-def pfnn(problem: Problem, *, layers: Sequence[int] = (50, 50, 50, 50), points: int = 8192, boundary: int = 512,
-         dtype: str = "float32", chunk: int | None = None, devices: int = 1) -> Formulation:
+def pfnn(problem: Problem, *, layers: Sequence[int] = (50, 50, 50, 50), boundary: int = 512,
+         engine: Engine = Engine(8192, "float32")) -> Formulation:
     """Values on boundaries and at the start hold by construction; conditions with slopes are part of an energy.
 
     The energy is found from the residual and the conditions; where a problem has none, the method refuses. boundary:
     points on all boundaries whose conditions have slopes.
     """
-    return ritz(problem, lambda key, i, o: mlp(key, [i, *layers, o], jnp.dtype(dtype)), points=points,
-                boundary=boundary, dtype=dtype, chunk=chunk, devices=devices)
+    return ritz(problem, lambda key, i, o: mlp(key, [i, *layers, o], jnp.dtype(engine.dtype)), boundary=boundary,
+                engine=engine)
 
 
-@dataclass(frozen=True, eq=False)
-class Ritz(Formulation):
-    """A formulation whose loss is an energy over the volume of the domain (and the time span)."""
-
-    energy: Energy | None = None
-
-    def term_losses(self, model: Model, batch: Batch) -> Array:
-        """The mean energy inside, then the mean on each boundary; their weights are |boundary| / |domain|."""
-        assert self.energy is not None
-        jet = self.state(model, batch)
-        inside = jax.vmap(self.energy.density, (0, 1, 2))(batch.x, jet[:, 0], jnp.swapaxes(jet[:, 1:], 0, 1))
-        found = [inside.mean()[None]]
-        for penalty, part, _ in self._parts(batch):
-            rows = self.penalty_rows(model, penalty, part).sum(0)
-            found.append(rows.reshape(len(penalty.weights), -1).mean(1))
-        return jnp.concatenate(found)
-
-    def residual_vector(self, model: Model, batch: Batch) -> Array:
-        raise ValueError("an energy is not a sum of squares, so levenberg_marquardt cannot minimise it; use adam, "
-                         "lbfgs or ssbroyden in the stages")
-
-    def jacobian(self, model: Model, batch: Batch) -> Model:
-        return self.residual_vector(model, batch)
-
-
-def ritz(problem: Problem, network: Callable[[Array, int, int], Model], *, points: int, boundary: int, dtype: str,
-         chunk: int | None, devices: int) -> Formulation:
+def ritz(problem: Problem, network: Callable[[Array, int, int], Model], *, boundary: int,
+         engine: Engine) -> Formulation:
     """The energy of a problem, on any network of the coordinates as they are."""
     if problem.measurements:
         raise ValueError("an energy has no place for measurements; use --method exact")
@@ -71,10 +47,8 @@ def ritz(problem: Problem, network: Callable[[Array, int, int], Model], *, point
     def edges(problem: Problem, total: int, chunks: int) -> tuple[Penalty, ...]:
         return _edges(plain, energy, boundary, chunks)
 
-    base = built_in(essential, network, lambda x: x, points=points, dtype=dtype, adaptive=False, sampling="uniform",
-                    chunk=chunk, devices=devices, penalise=edges)
-    given = {f.name: getattr(base, f.name) for f in fields(Formulation)}
-    return Ritz(**{**given, "problem": plain}, energy=energy)
+    base = built_in(essential, network, lambda x: x, engine=engine, sampling="uniform", penalise=edges)
+    return replace(base, problem=plain, energy=energy.density)
 
 
 def _edges(problem: Problem, energy: Energy, boundary: int, chunks: int) -> tuple[Penalty, ...]:

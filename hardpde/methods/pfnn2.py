@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from hardpde.formulation.engine import Engine
 from hardpde.formulation.formulation import Formulation
 from hardpde.methods.fbpinn import windows
 from hardpde.methods.pfnn import ritz
@@ -9,8 +10,6 @@ from hardpde.problem.problem import Problem
 
 
 def pfnn2(problem: Problem, *, blocks: Sequence[int] = (), sigma: float = 0.0, layers: Sequence[int] = (30, 30, 30),
-          points: int = 8192, boundary: int = 512, dtype: str = "float32", chunk: int | None = None,
-          devices: int = 1) -> Formulation:
+          boundary: int = 512, engine: Engine = Engine(8192, "float32")) -> Formulation:
     """pfnn with the networks of fbpinn."""
-    return ritz(problem, windows(problem, blocks, sigma, layers, dtype), points=points, boundary=boundary, dtype=dtype,
-                chunk=chunk, devices=devices)
+    return ritz(problem, windows(problem, blocks, sigma, layers, engine.dtype), boundary=boundary, engine=engine)

@@ -1,8 +1,7 @@
 """Extended PINNs (Jagtap & Karniadakis, 2020): a network for each block, joined at the faces between blocks."""
 
 from collections.abc import Sequence
-from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,11 +9,13 @@ import numpy as np
 from jax import Array
 
 from hardpde.ansatz.base import laplacian_over
-from hardpde.formulation.batch import WHOLE, Batch, Part, cast, places_of, rows_of
+from hardpde.formulation.batch import Batch, Shard
+from hardpde.formulation.engine import UNCUT, Engine
 from hardpde.formulation.formulation import Formulation
 from hardpde.formulation.penalties import Penalty, condition_penalties, share, stated_penalties
-from hardpde.formulation.points import anytime, uniform
+from hardpde.formulation.points import anytime
 from hardpde.formulation.scales import plain_scale
+from hardpde.formulation.uniform import uniform_points, uniformly_drawn
 from hardpde.methods.soft import coordinates, filled, make_grid, needed
 from hardpde.networks.grid import Grid, face_points, group, live_faces
 from hardpde.networks.mlp import MLP, mlp
@@ -37,20 +38,21 @@ class Marked(NamedTuple):
     inside: Array
 
 
-def xpinn(problem: Problem, *, blocks: Sequence[int] = (), layers: Sequence[int] = (30, 30, 30), points: int = 8192,
-          boundary: int = 512, initial: int = 512, interface: int = 512, gradients: str = "derivatives",
-          dtype: str = "float32", devices: int = 1) -> Formulation:
+def xpinn(problem: Problem, *, blocks: Sequence[int] = (), layers: Sequence[int] = (30, 30, 30), boundary: int = 512,
+          initial: int = 512, interface: int = 512, gradients: str = "derivatives",
+          engine: Engine = Engine(8192, "float32", UNCUT)) -> Formulation:
     """A network for each block of a grid; neighbours agree, by terms of the loss, in value and in residual.
 
     blocks: how many along each axis; nearly square ones, at most 24, unless stated. interface: points on all faces
     between blocks; each face has a term of its own, for the difference of each side from their mean and for the
     difference of the residuals of both sides, in the loss of both blocks.
     """
+    if engine.chunk != UNCUT and engine.chunk is not None:
+        raise ValueError("xpinn takes all points at once; leave chunk out")
     problem = filled(problem, gradients)
     schema, grid = problem.schema, make_grid(problem, blocks)
-    second = schema.dim if problem.order == 2 else 0
-    scale = plain_scale(problem)
-    points = share(points, devices)
+    scale, devices = plain_scale(problem), engine.devices
+    points = share(engine.points, devices)
     sizes = [schema.point, *layers, schema.size]
     conditions = (*condition_penalties(problem, boundary, initial, devices),
                   *stated_penalties(problem, points, devices, default=1.0, each=boundary))
@@ -63,30 +65,26 @@ def xpinn(problem: Problem, *, blocks: Sequence[int] = (), layers: Sequence[int]
         """Points (n, c) by block, and whether there was room for them, (n,)."""
         order, mask = group(ids, grid.number, capacity)
         order, mask = order.ravel(), mask.ravel()
-        inputs = needed(x[order], schema, needs, second)  # (c, slots, blocks · capacity)
+        inputs = needed(x[order], problem, needs)  # (c, slots, blocks · capacity)
         inputs = jnp.moveaxis(inputs.reshape(*inputs.shape[:2], grid.number, capacity), 2, 0)
         target = jnp.where(mask, order, len(x))  # what is not a point of the block goes beyond the end
         place = jnp.zeros(len(x) + 1, int).at[target].set(jnp.arange(len(order)))[:-1]
         return Sorted(inputs, place), jnp.zeros(len(x) + 1, bool).at[target].set(True)[:-1]
 
-    def points_of(key: Array, part: Part) -> list[tuple[Array, Array, object]]:
+    def points_of(key: Array, shard: Shard) -> list[tuple[Array, Array, Any]]:
         """The points of a draw: inside the domain, then those of each penalty, with their blocks and data."""
-        x = rows_of(part, uniform(problem, key, points), 0)
-        found: list[tuple[Array, Array, object]] = [(x, jax.vmap(grid.block)(x), None)]
-        for k, penalty in enumerate(penalties):
-            y, data = places_of(part, penalty.draw(jax.random.fold_in(key, k + 1)))
-            y = y.reshape(-1, schema.point)
-            if penalty in joints:
-                pairs = [np.repeat(side[faces], each // part.of) for side in (grid.faces.a, grid.faces.b)]
-                found.append((y, jnp.asarray(np.concatenate(pairs)), data))
-            else:
-                found.append((y, jax.vmap(grid.block)(y), data))
+        found = [(x, jax.vmap(grid.block)(x), data)
+                 for x, data in uniform_points(problem, points, penalties, key, shard)]
+        if joints:  # each point of a face lies in both blocks
+            pairs = [np.repeat(side[faces], each // shard.count) for side in (grid.faces.a, grid.faces.b)]
+            x, _, data = found[-1]
+            found[-1] = x, jnp.asarray(np.concatenate(pairs)), data
         return found
 
     def make_rooms(of: int) -> list[int]:
         """The most points of a block in a few draws, and some more: a draw has fixed shapes."""
         looks = jax.jit(lambda key: [jnp.bincount(ids, length=grid.number).max()
-                                     for _, ids, _ in points_of(key, Part(0, of))])
+                                     for _, ids, _ in points_of(key, Shard(0, of))])
         counts = np.max([looks(key) for key in jax.random.split(jax.random.key(11), 8)], axis=0)
         found = [int(count + 4 * np.sqrt(count) + 1) for count in counts]
         return [*found[:-1], int(counts[-1])] if joints else found  # as many at joints always
@@ -94,7 +92,7 @@ def xpinn(problem: Problem, *, blocks: Sequence[int] = (), layers: Sequence[int]
     rooms = {of: make_rooms(of) for of in {1, devices}}
 
     def init(key: Array) -> MLP:
-        return mlp(key, sizes, jnp.dtype(dtype), stack=grid.number)
+        return mlp(key, sizes, jnp.dtype(engine.dtype), stack=grid.number)
 
     def state(model: MLP, batch: Batch) -> Array:
         term = batch.terms[0]
@@ -103,32 +101,24 @@ def xpinn(problem: Problem, *, blocks: Sequence[int] = (), layers: Sequence[int]
             return jnp.moveaxis(jet, 0, 2).reshape(*jet.shape[1:3], -1)[..., term.place]
         return jnp.where(term.inside[:, None, None], jet, 0.0).sum(0)
 
-    @jax.jit
-    def _draw(key: Array, part: Part) -> Batch:
+    def sample(key: Array, shard: Shard) -> Batch:
         parts = []
-        for k, ((x, ids, data), room) in enumerate(zip(points_of(key, part), rooms[part.of])):
+        for k, ((x, ids, data), room) in enumerate(zip(points_of(key, shard), rooms[shard.count])):
             term, kept = sort(x, ids, room, penalties[k - 1].needs if k else 2)
             # What found no room counts as nothing.
             factors = jax.vmap(scale, out_axes=1)(x) * kept if k == 0 else None
             places = kept.reshape(1 if k == 0 else penalties[k - 1].points, -1).all(0)
             data = jax.tree.map(lambda a, places=places: a * places, data)
             parts.append(Batch(x, None, (term,), factors, (), data))
-        return cast(parts[0]._replace(penalised=tuple(parts[1:])), dtype)
+        return parts[0]._replace(penalised=tuple(parts[1:]))
 
-    def draw(key: Array, model: MLP | None = None, part: Part = WHOLE) -> Batch:
-        return _draw(key, part)
-
-    @partial(jax.jit, static_argnums=1)
-    def _at(x: Array, derivatives: bool) -> Batch:
+    def at(x: Array, derivatives: bool) -> Batch:
         inside = jax.vmap(grid.block)(x) == jnp.arange(grid.number)[:, None]
-        inputs = coordinates(x, schema, derivatives, second)
+        inputs = coordinates(x, problem) if derivatives else x.T[:, None]
         return Batch(x, None, (Marked(inputs, inside),), jax.vmap(scale, out_axes=1)(x))
 
-    def at(x: np.ndarray, derivatives: bool = False) -> Batch:
-        return _at(jnp.asarray(x), derivatives)
-
-    return Formulation(problem, init, draw, draw, state, at, points, jnp.dtype(dtype), 1, penalties, separable=False,
-                       devices=devices)
+    return uniformly_drawn(problem, init, state, sample, at, points, engine.dtype, penalties=penalties,
+                           separable=False, devices=devices)
 
 
 def _joint(problem: Problem, grid: Grid, faces: np.ndarray, each: int) -> Penalty:

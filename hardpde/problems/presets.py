@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from hardpde.methods import METHODS
+from hardpde.methods import METHODS, known_options
 from hardpde.support.checking import is_positive, is_whole, wished_kind
 from hardpde.training import OPTIMISERS, Stage
 
@@ -73,7 +73,7 @@ _FEW = {"points": 2048, "boundary": 256, "initial": 256, "interface": 256}  # of
 
 
 def _baseline(suited: Presets, method: str, name: str) -> dict[str, Any]:
-    known = METHODS[method].__kwdefaults__ or {}
+    known = known_options(METHODS[method])
     networks = suited.blocks if "blocks" in known else suited.network
     precision = {"dtype": "float64"} if name == "best" else {}
     wished, stages = {**suited.sizes, **networks, **precision}, suited.stages

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 
 from hardpde.formulation.formulation import Formulation
-from hardpde.methods import METHODS
+from hardpde.methods import METHODS, known_options, make
 from hardpde.networks.mlp import count
 from hardpde.problem.problem import Problem
 from hardpde.problems.presets import GENERAL, Presets, described, make_stages, preset, with_steps
@@ -52,7 +52,7 @@ def make_settings(problem: Problem, method: str, preset_name: str, seed: int,
 def state_devices(method: str, options: dict[str, Any], devices: int | None) -> None:
     """State in the options of a method how many devices share its points; None: as many as are usual, unless stated."""
     if devices is None:
-        known = METHODS[method].__kwdefaults__ or {}
+        known = known_options(METHODS[method])
         points: Any = options.get("points", known.get("points"))
         stated = "devices" in options or "devices" not in known or not isinstance(points, int)
         devices = 1 if stated else usual_devices(points)
@@ -70,8 +70,7 @@ def suited(problem: Problem) -> Presets:
 
 def make_formulation(problem: Problem, settings: dict[str, Any]) -> Formulation:
     check_options(settings)
-    method: Any = METHODS[settings["method_name"]]
-    formulation: Formulation = method(problem, **settings["method"])
+    formulation = make(METHODS[settings["method_name"]], problem, settings["method"])
     weights = count(jax.eval_shape(formulation.init, jax.random.key(0)))
     if weights > MOST_DENSE and any(stage["optimiser"] == "ssbroyden" for stage in settings["stages"]):
         raise ValueError(f"ssbroyden keeps a dense matrix of {weights}² numbers, {8 * weights**2 / 1e9:.0f} GB; "
@@ -84,7 +83,7 @@ def check_options(settings: dict[str, Any]) -> None:
     name, options = settings["method_name"], settings["method"]
     if not isinstance(name, str) or name not in METHODS or not isinstance(options, dict):
         raise ValueError(f"there is no method {name!r} with options {options!r}; the methods are {', '.join(METHODS)}")
-    known = METHODS[name].__kwdefaults__ or {}
+    known = known_options(METHODS[name])
     for name, value in settings["method"].items():
         if name not in known:
             raise ValueError(f"method '{settings['method_name']}' has no option '{name}'; "

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from hardpde.formulation.formulation import Formulation
-from hardpde.formulation.sharded import spread
+from hardpde.formulation.sharded import shard
 from hardpde.problem.problem import Problem
 from hardpde.problems.presets import make_stages
 from hardpde.solving.settings import check_problem, make_formulation, make_settings
@@ -63,7 +63,7 @@ def run(problem: Problem, settings: dict[str, Any], *, checkpoint: Path | None =
             for each in told:
                 each(record)
 
-        training = fit(spread(formulation), stages, jax.random.key(settings["seed"]), path=checkpoint, resume=resume,
+        training = fit(shard(formulation), stages, jax.random.key(settings["seed"]), path=checkpoint, resume=resume,
                        report=tell, every=every)
     return Solution(problem, formulation, settings, training)
 
@@ -73,6 +73,6 @@ def run_seeds(problem: Problem, settings: dict[str, Any], seeds: list[int], *, f
     """Train as the settings say with every seed, all at once; each takes the steps it would take alone."""
     formulation = formulation or make_formulation(problem, settings)
     keys = jax.numpy.stack([jax.random.key(seed) for seed in seeds])
-    trainings = fit_all(spread(formulation), make_stages(settings["stages"]), keys, report=report)
+    trainings = fit_all(shard(formulation), make_stages(settings["stages"]), keys, report=report)
     return [Solution(problem, formulation, {**settings, "seed": seed}, training)
             for seed, training in zip(seeds, trainings)]

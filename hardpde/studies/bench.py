@@ -13,7 +13,7 @@ from jax.sharding import NamedSharding
 
 from hardpde.formulation.batch import Batch
 from hardpde.formulation.formulation import Formulation, Model
-from hardpde.formulation.sharded import ALL, Spread, spread
+from hardpde.formulation.sharded import ALL, Sharded, shard
 from hardpde.networks.mlp import MLP, count
 from hardpde.networks.tiles import Tiled
 from hardpde.problem.problem import Problem
@@ -60,7 +60,7 @@ def time_step(problem: Problem, settings: dict[str, Any], repeats: int = 20) -> 
     """
     start = time.perf_counter()
     formulation = make_formulation(problem, settings)
-    shared = spread(formulation)
+    shared = shard(formulation)
     model = formulation.init(jax.random.key(0))
     if shared.mesh is not None:
         model = jax.device_put(model, NamedSharding(shared.mesh, ALL))
@@ -84,7 +84,7 @@ def time_step(problem: Problem, settings: dict[str, Any], repeats: int = 20) -> 
     }
 
 
-def compile_steps(formulation: Formulation | Spread, model: Model, batch: Batch) -> Any:
+def compile_steps(formulation: Formulation | Sharded, model: Model, batch: Batch) -> Any:
     """Steps one after the other, compiled: (model, batch, number) → the model and the losses, added up.
 
     A step is the loss with its gradient, and the new weights of its terms where a method balances them. The model

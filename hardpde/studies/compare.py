@@ -12,7 +12,7 @@ from hardpde.evaluation.certificate import certify, violation
 from hardpde.evaluation.errors import checked_reference, measure_errors
 from hardpde.formulation.formulation import Formulation
 from hardpde.formulation.points import uniform
-from hardpde.methods import METHODS
+from hardpde.methods import METHODS, known_options
 from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
 from hardpde.problems.presets import with_steps
@@ -88,7 +88,7 @@ def comparison_settings(problem: Problem, methods: Sequence[str], seeds: int, pr
         if dot and method not in plans:
             raise ValueError(f"the option '{name}' is for method '{method}', which is not compared; "
                              f"the methods are {', '.join(plans)}")
-        meant = [method] if dot else [m for m in plans if option in (METHODS[m].__kwdefaults__ or {})]
+        meant = [method] if dot else [m for m in plans if option in known_options(METHODS[m])]
         if not meant:
             raise ValueError(f"none of the methods compared ({', '.join(plans)}) has an option '{option}'")
         for each in meant:

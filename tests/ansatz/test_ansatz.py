@@ -29,8 +29,9 @@ from hardpde.ansatz.base import act, act_on_cpu
 from hardpde.ansatz.exact import Exact
 from hardpde.ansatz.paper import Paper
 from hardpde.evaluation.certificate import boundary_points, certify, random_models, violation
-from hardpde.formulation.batch import split
-from hardpde.methods import exact, hc
+from hardpde.formulation.batch import split_batch
+from hardpde.formulation.engine import Engine
+from hardpde.methods import exact, hc, make
 from hardpde.networks.mlp import count
 from hardpde.problems.battery_pack import battery_pack
 from helpers import heat, poisson
@@ -205,7 +206,7 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 @cache
 def solved_by_exact(make):
     problem = make()
-    return problem, exact(problem, width=8, depth=2, points=64)
+    return problem, exact(problem, width=8, depth=2, engine=Engine(64))
 
 
 @pytest.mark.parametrize("make", PROBLEMS, ids=lambda make: make.__name__)
@@ -320,12 +321,12 @@ def test_jets_are_the_derivatives_of_the_prediction(make):
 
 def test_a_batch_can_be_cut_into_parts():
     _, formulation = solved_by_exact(box_mixed)
-    formulation = exact(formulation.problem, width=8, depth=2, points=64, chunk=16)
+    formulation = exact(formulation.problem, width=8, depth=2, engine=Engine(64, chunk=16))
     whole = replace(formulation, chunks=1)
     assert formulation.chunks == 4
     model = random_models(formulation, 1)[0]
     batch = formulation.draw(jax.random.key(4), None)
-    parts = split(batch, 4)
+    parts = split_batch(batch, 4)
     assert parts.x.shape == (4, len(batch.x) // 4, 2)
     loss, gradient = whole.value_and_grad(model, batch)
     cut_loss, cut_gradient = formulation.value_and_grad(model, batch)
@@ -338,7 +339,7 @@ def test_a_batch_can_be_cut_into_parts():
 def test_a_batch_that_was_cut_before_is_the_same():
     """For all that takes batches, with weights of its terms or without."""
     _, formulation = solved_by_exact(box_mixed)
-    formulation = exact(formulation.problem, width=4, depth=1, points=64, chunk=16)
+    formulation = exact(formulation.problem, width=4, depth=1, engine=Engine(64, chunk=16))
     model = random_models(formulation, 1)[0]
     batch = formulation.draw(jax.random.key(4), None)
     for weights in (None, 2 * jnp.asarray(formulation.weights)):
@@ -384,7 +385,8 @@ def test_the_papers_conditions_hold_better_the_harder_its_weights():
     problem = ring()
     violations = []
     for beta in (3.0, 15.0):
-        formulation = hc(problem, main=(8,), sub=(8,), points=16, beta_s=beta, softmin_beta=10 * beta)
+        formulation = hc(problem, main=(8,), sub=(8,), beta_s=beta, softmin_beta=10 * beta,
+                         engine=Engine(16, "float32"))
         violations.append(violation(certify(formulation, random_models(formulation, 1), points=200)))
     assert violations[0] > 3 * violations[1] > 0
 
@@ -392,7 +394,7 @@ def test_the_papers_conditions_hold_better_the_harder_its_weights():
 def test_the_papers_time_blend_breaks_the_boundary_by_what_it_should():
     """With one boundary only the blend is inexact: a u + b n·p − g = a (f − u†) e^{−β_t t}."""
     beta = 3.0
-    formulation = hc(hot_disc(), main=(8,), sub=(8,), points=16, beta_t=beta)
+    formulation = hc(hot_disc(), main=(8,), sub=(8,), engine=Engine(16, "float32"), beta_t=beta)
     problem, model = formulation.problem, random_models(formulation, 1)[0]
     space, normals = boundary_points(problem, "rim", 50)
     since = np.linspace(0.1, 1.5, 50)
@@ -446,7 +448,7 @@ def test_the_paper_refuses_options_out_of_range(options, message):
 ])
 def test_the_exact_method_refuses_options_out_of_range(options, message):
     with pytest.raises(ValueError, match=message):
-        exact(solved_by_exact(interval)[0], **options)
+        make(exact, solved_by_exact(interval)[0], options)
 
 
 def test_the_jacobian_point_by_point_is_the_jacobian():
@@ -454,7 +456,7 @@ def test_the_jacobian_point_by_point_is_the_jacobian():
         domain=Box((0, 0), (1, 1), name="wall"), fields="u", gradients={"p": "u"},
         residual=lambda x, q, dq: dq.p.space[0, 0] + dq.p.space[1, 1] + q.u**2,
         conditions=[robin("wall", "u", a=1, b=2, g=1)])
-    formulation = exact(problem, width=5, depth=1, points=48)
+    formulation = exact(problem, width=5, depth=1, engine=Engine(48))
     model, batch = formulation.init(jax.random.key(0)), formulation.draw(jax.random.key(1), None)
     whole = jax.jacrev(lambda m: formulation.residual_vector(m, batch))(model)
     for a, b in zip(jax.tree.leaves(jax.jit(formulation.jacobian)(model, batch)), jax.tree.leaves(whole)):

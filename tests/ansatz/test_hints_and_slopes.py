@@ -24,6 +24,7 @@ from hardpde import (
     traction,
 )
 from hardpde.evaluation.certificate import certify, random_models, violation
+from hardpde.formulation.engine import Engine
 from hardpde.formulation.points import graded
 from hardpde.methods import exact, hc
 from hardpde.networks.mlp import mlp
@@ -59,7 +60,7 @@ def heat():
 def test_true_normal_derivatives_hold_for_any_weights(make):
     problem = make()
     assert problem.order == 2 and problem.schema.traces
-    formulation = exact(problem, width=8, depth=2, points=64)
+    formulation = exact(problem, width=8, depth=2, engine=Engine(64))
     rows = certify(formulation, random_models(formulation, 2), points=300)
     assert violation(rows) < 1e-12, rows
 
@@ -67,7 +68,7 @@ def test_true_normal_derivatives_hold_for_any_weights(make):
 @pytest.mark.parametrize("make", [coupled, heat], ids=lambda make: make.__name__)
 def test_jets_of_true_slopes_are_derivatives(make):
     problem = make()
-    formulation = exact(problem, width=8, depth=2, points=64)
+    formulation = exact(problem, width=8, depth=2, engine=Engine(64))
     model = random_models(formulation, 1)[0]
     x = np.asarray(graded(problem, jax.random.key(3), 12))
     x = x[x[:, -1] > 0.01] if problem.time is not None else x
@@ -112,7 +113,7 @@ def test_the_dual_jet_is_the_derivative_of_the_jet():
 @pytest.mark.parametrize("dim", [1, 2, 10])
 @pytest.mark.parametrize("gradients", ["fields", "derivatives"])
 def test_the_heat_ball_is_exact_both_ways(dim, gradients):
-    formulation = exact(heat_ball(dim), width=6, depth=2, points=64, gradients=gradients)
+    formulation = exact(heat_ball(dim), width=6, depth=2, engine=Engine(64), gradients=gradients)
     rows = certify(formulation, random_models(formulation, 1), points=200)
     assert violation(rows) < 1e-12, rows
 
@@ -207,13 +208,13 @@ def singular(x):
     {"mirror": Mirror(axis=0, odd=("p[0]",)), "outputs": singular, "sharp": [(1.0, 1.0), (1.0, -1.0)]},
 ], ids=["outputs", "guess", "mirror", "all"])
 def test_hints_never_touch_the_conditions(hints):
-    formulation = exact(hinted(**hints), width=6, depth=2, points=64)
+    formulation = exact(hinted(**hints), width=6, depth=2, engine=Engine(64))
     rows = certify(formulation, random_models(formulation, 1), points=400)
     assert violation(rows) < 1e-12, rows
 
 
 def test_a_mirror_makes_the_state_symmetric():
-    formulation = exact(hinted(mirror=Mirror(axis=1, odd=("p[1]",))), width=6, depth=2, points=64)
+    formulation = exact(hinted(mirror=Mirror(axis=1, odd=("p[1]",))), width=6, depth=2, engine=Engine(64))
     model = random_models(formulation, 1)[0]
     x = np.asarray(graded(formulation.problem, jax.random.key(0), 50))
     one, two = formulation.predict(model, x), formulation.predict(model, x * [1, -1])
@@ -247,5 +248,5 @@ def test_collars_shrink_to_a_sharp_corner():
 def test_an_interval_with_a_true_slope():
     problem = Problem(domain=Interval(0, 1, left="l", right="r"), fields="u", residual=laplace,
                       conditions=[dirichlet("l", "u", 1.0), robin("r", "u", a=1.0, b=2.0, g=3.0)])
-    formulation = exact(problem, width=6, depth=2, points=32)
+    formulation = exact(problem, width=6, depth=2, engine=Engine(32))
     assert violation(certify(formulation, random_models(formulation, 2), points=50)) < 1e-12

@@ -14,6 +14,7 @@ from hardpde.evaluation.certificate import boundary_points, certify, random_mode
 from hardpde.evaluation.errors import checked_reference
 from hardpde.evaluation.export import export_vtu
 from hardpde.evaluation.figures.pictures import drawn_components
+from hardpde.formulation.engine import Engine
 from hardpde.formulation.points import _near
 from hardpde.geometry import check_shape
 from hardpde.methods import exact, hc
@@ -90,7 +91,7 @@ def made(make):
 
 @pytest.mark.parametrize("make", [disc, spline, corners, ball, many, rod], ids=lambda make: make.__name__)
 def test_jumps_hold_for_any_weights(make):
-    formulation = exact(made(make), width=8, depth=2, points=64)
+    formulation = exact(made(make), width=8, depth=2, engine=Engine(64))
     rows = certify(formulation, random_models(formulation, 2), points=500)
     assert violation(rows) < 1e-12, rows
 

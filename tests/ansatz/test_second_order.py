@@ -10,6 +10,7 @@ import pytest
 from hardpde import Ball, Box, Interval, Problem, dirichlet, div, dt, initial, laplacian
 from hardpde.ansatz.base import jets
 from hardpde.evaluation.certificate import certify, random_models, violation
+from hardpde.formulation.engine import Engine
 from hardpde.methods import exact, hc
 from hardpde.networks.cpu import points_last
 from hardpde.networks.gpu import points_first
@@ -41,7 +42,7 @@ def rod():
 @cache
 def solved(make, method):
     options = {"main": (8, 8), "sub": (6,)} if method is hc else {"width": 8, "depth": 2}
-    return method(make(), points=64, dtype="float64", **options)
+    return method(make(), engine=Engine(64), **options)
 
 
 @pytest.mark.parametrize("stack", [None, 3])
@@ -150,7 +151,7 @@ def test_a_problem_finds_out_its_order():
     first = poisson(extra=True)
     assert (first.order, first.derivatives) == (1, 1)
     assert (poisson(extra=False).order, poisson(extra=False).derivatives) == (2, 2)
-    jet = exact(first, width=4, depth=1, points=16).draw(jax.random.key(0), None).offset
+    jet = exact(first, width=4, depth=1, engine=Engine(16)).draw(jax.random.key(0), None).offset
     assert jet.shape == (2, 2, 16)
     member = Problem(domain=Interval(0, 1, left="l", right="r"), fields="u", conditions=[], free=["l", "r"],
                      residual=lambda x, q, dq: dq.u.laplacian)
@@ -168,7 +169,7 @@ def test_gradient_fields_and_laplacians_mix():
     problem = Problem(domain=Box((0, 0), (1, 1), name="box"), fields=["u", "v"], gradients={"grad_u": "u"},
                       residual=lambda x, q, dq: (div(dq.grad_u) - q.v, laplacian(dq.v) + q.u),
                       conditions=[dirichlet("box", "u"), dirichlet("box", "v")])
-    formulation = exact(problem, width=6, depth=1, points=32)
+    formulation = exact(problem, width=6, depth=1, engine=Engine(32))
     batch = formulation.draw(jax.random.key(0), None)
     model = random_models(formulation, 1)[0]
     assert jax.eval_shape(formulation.residuals, model, batch).shape == (4, len(batch.x))
@@ -178,6 +179,6 @@ def test_corners_of_independent_rows_have_laplacians():
     problem = Problem(domain=Box((0, 0), (1, 1), "box", {"left": "left", "bottom": "bottom"}), fields=["u", "v"],
                       residual=lambda x, q, dq: (laplacian(dq.u), laplacian(dq.v)), free=["box"],
                       conditions=[dirichlet("left", "u"), dirichlet("bottom", "v")])
-    formulation = exact(problem, width=6, depth=1, points=64)
+    formulation = exact(problem, width=6, depth=1, engine=Engine(64))
     batch = formulation.draw(jax.random.key(0), None)
     assert np.isfinite(jax.jit(formulation.state)(random_models(formulation, 1)[0], batch)).all()

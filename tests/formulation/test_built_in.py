@@ -9,7 +9,8 @@ import hardpde as hp
 from hardpde.ansatz.exact import Exact
 from hardpde.ansatz.inputs import standard_inputs
 from hardpde.formulation import built_in
-from hardpde.formulation.batch import Part
+from hardpde.formulation.batch import Shard
+from hardpde.formulation.engine import Engine
 from hardpde.formulation.points import uniform
 from hardpde.methods import exact
 
@@ -54,11 +55,11 @@ def test_a_class_with_too_few_points_takes_from_below():
 
 
 def test_a_batch_has_the_corrections_of_its_first_points_only():
-    formulation = exact(rod(), width=4, depth=1, points=64, chunk=16)
+    formulation = exact(rod(), width=4, depth=1, engine=Engine(64, chunk=16))
     batch = formulation.draw(jax.random.key(0))
     corrected = {term.inputs.shape[-1] for term in batch.terms[1:]}
     assert len(batch.x) == formulation.points and max(corrected) < formulation.points
-    parts = [formulation.draw(jax.random.key(0), None, Part(number, 2)) for number in range(2)]
+    parts = [formulation.draw(jax.random.key(0), None, Shard(number, 2)) for number in range(2)]
     for number, part in enumerate(parts):
         np.testing.assert_allclose(part.x, batch.x[number::2])
         assert {2 * term.inputs.shape[-1] for term in part.terms[1:]} == corrected

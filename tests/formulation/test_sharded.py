@@ -22,10 +22,10 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import hardpde as hp
+from hardpde import methods
 from hardpde.cli.parser import main
-from hardpde.formulation.batch import join
-from hardpde.formulation.sharded import spread
-from hardpde.methods import METHODS
+from hardpde.formulation.batch import join_batch
+from hardpde.formulation.sharded import shard
 from hardpde.support.hardware import ENOUGH, usual_devices
 from hardpde.training import Stage, adam, fit, fit_all, levenberg_marquardt, sharding, ssbroyden
 
@@ -53,7 +53,7 @@ def bar() -> hp.Problem:
 
 @cache
 def make(method: str, devices: int = 4):
-    return METHODS[method](bar(), **SIZES[method], devices=devices)
+    return methods.make(methods.METHODS[method], bar(), {**SIZES[method], "devices": devices})
 
 
 def weights(tree) -> np.ndarray:
@@ -72,7 +72,7 @@ def apart(one, other) -> float:
 def compare_losses(method: str) -> dict:
     """The loss, its gradient and, where there are any, new weights of its terms: four devices beside one."""
     one, key = make(method), jax.random.key(1)
-    four, model = spread(one), one.init(jax.random.key(0))
+    four, model = shard(one), one.init(jax.random.key(0))
     alone, shared = one.draw(key, model), four.draw(key, model)
     step = "value_and_grad" if one.balance is None else "rebalance"
     expected = jax.jit(getattr(one, step))(model, alone)
@@ -82,11 +82,11 @@ def compare_losses(method: str) -> dict:
              "chunks": [one.chunks, four.one.chunks],
              "points": one.points, "drawn": apart(shared, jax.jit(four.draw)(key, model))}
     arrays = jax.tree.leaves(shared)
-    found["shards"] = sorted({shard.data.shape[0] for a in arrays for shard in a.addressable_shards})
-    found["devices"] = sorted({len({shard.device for shard in a.addressable_shards}) for a in arrays})
-    found["held"] = [int(shard.data.size) for shard in shared.x.addressable_shards]
+    found["shards"] = sorted({held.data.shape[0] for a in arrays for held in a.addressable_shards})
+    found["devices"] = sorted({len({held.device for held in a.addressable_shards}) for a in arrays})
+    found["held"] = [int(held.data.size) for held in shared.x.addressable_shards]
     if method != "xpinn":  # which sorts points by block
-        whole = join(shared)
+        whole = join_batch(shared)
         found["points apart"] = max(float(abs(a - b).max()) for a, b in zip(*map(jax.tree.leaves, (alone, whole))))
     if method == "exact":
         found["as a whole"] = apart(jax.jit(one.value_and_grad)(model, alone),
@@ -97,7 +97,7 @@ def compare_losses(method: str) -> dict:
 def compare_training(folder: Path) -> dict:
     """A short training with new points, then SSBroyden, with a checkpoint after every block."""
     one = make("exact")
-    four, path, kept = spread(one), folder / "checkpoint.npz", folder / "kept.npz"
+    four, path, kept = shard(one), folder / "checkpoint.npz", folder / "kept.npz"
     stages = [Stage("adam", adam(5e-3, plateau=False), 10, redraw=5, block=10),
               Stage("ssbroyden", ssbroyden(), 10, block=5)]
 
@@ -118,13 +118,13 @@ def compare_seeds() -> dict:
     """Two seeds at once, by a method that needs all residuals and their derivatives."""
     one, stages = make("exact"), [Stage("lm", levenberg_marquardt(), 3, block=3)]
     keys = jax.random.split(jax.random.key(0), 2)
-    pairs = zip(fit_all(one, stages, keys), fit_all(spread(one), stages, keys))
+    pairs = zip(fit_all(one, stages, keys), fit_all(shard(one), stages, keys))
     return {"seeds": max(apart(a.model, b.model) for a, b in pairs)}
 
 
 def turns() -> list[bool]:
     """Whether another thread may use all devices while one trains, and after that."""
-    four, came, seen = spread(make("exact")), Event(), []
+    four, came, seen = shard(make("exact")), Event(), []
 
     def other() -> None:
         with sharding.alone(four.mesh):
@@ -143,16 +143,16 @@ def turns() -> list[bool]:
 
 def rows_of_the_matrix() -> list[list[int]]:
     """The shapes of the parts of SSBroyden's matrix on the devices, between blocks."""
-    four = spread(make("exact"))
+    four = shard(make("exact"))
     model = four.init(jax.random.key(0))
     number = len(weights(model))
     state = jax.jit(lambda m: sharding.laid_out(four.mesh, ssbroyden().init(m), number))(model)
-    return [[number, number], *[list(shard.data.shape) for shard in state.Z.addressable_shards]]
+    return [[number, number], *[list(held.data.shape) for held in state.Z.addressable_shards]]
 
 
 def messages_of_a_step() -> list[int]:
     """How many numbers devices send each other at a time in a step of SSBroyden, apart from the loss."""
-    mesh, optimiser, n = spread(make("exact")).mesh, ssbroyden(), 201
+    mesh, optimiser, n = shard(make("exact")).mesh, ssbroyden(), 201
     x = jax.jit(lambda: sharding.everywhere(mesh, jnp.ones(n)))()
 
     def step(x, state):
@@ -320,7 +320,7 @@ def test_a_solve_is_shared_by_the_cores_unless_told_otherwise():
 
 def test_one_device_is_the_formulation_itself():
     formulation = make("pinn-ntk", 1)
-    assert spread(formulation) is formulation
+    assert shard(formulation) is formulation
 
 
 @pytest.mark.parametrize("words,says", [

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from hardpde import Ball, Box, Polygon, Problem, Spline, dirichlet, neumann, robin
 from hardpde.evaluation.certificate import certify, random_models, violation
+from hardpde.formulation.engine import Engine
 from hardpde.geometry import check_shape
 from hardpde.methods import exact
 from hardpde.problem.fields import div
@@ -212,7 +213,7 @@ def test_random_conditions_hold_for_any_weights(drawn):
         assert str(error) and "\n" not in str(error)
         event("refused: " + str(error)[:60])
         assume(False)
-    formulation = exact(problem, width=4, depth=1, points=16)
+    formulation = exact(problem, width=4, depth=1, engine=Engine(16))
     rows = certify(formulation, random_models(formulation, 2), 100)
     assert len(rows) == len(problem.conditions) and violation(rows) <= 1e-10, rows
     jax.clear_caches()

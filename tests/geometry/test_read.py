@@ -15,6 +15,7 @@ import trimesh
 import hardpde as hp
 from hardpde.cli.parser import main
 from hardpde.evaluation.certificate import boundary_points, certify, random_models, violation
+from hardpde.formulation.engine import Engine
 from hardpde.geometry import Arc, Patch, Plate, Segment, check_shape
 from hardpde.geometry.algorithms.triangles import point_gaps, soup_contacts, soup_gap
 from hardpde.geometry.read import parsing as reading
@@ -440,7 +441,7 @@ def formulation(shape, first):
     """Robin on one boundary and Dirichlet on the others, with the same data at their corners."""
     conditions = [hp.robin(name, "u", a=1, b=0.5, g=lambda x: jnp.sin(x[0])) if name == first
                   else hp.dirichlet(name, "u", lambda x: jnp.cos(x[1])) for name in shape.boundaries]
-    return exact(poisson(shape, conditions), width=8, depth=2, points=64)
+    return exact(poisson(shape, conditions), width=8, depth=2, engine=Engine(64))
 
 
 def held(shape, first):

@@ -30,6 +30,8 @@ from hardpde import (
     solve,
 )
 from hardpde.evaluation.certificate import certify, random_models
+from hardpde.formulation.engine import Engine
+from hardpde.formulation.jacobian import kernel_traces
 from hardpde.methods import fbpinn, pfnn2, pinn, pinn_la, pinn_la2, pinn_ntk, xpinn
 from hardpde.problem.fields import Filled
 from hardpde.problem.unfilled import without_gradients
@@ -39,7 +41,7 @@ from helpers import close, heat
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
-TINY = {"layers": (5, 4), "dtype": "float64"}
+TINY = {"layers": (5, 4)}
 
 
 # ---------------------------------------------------------------- Problems, and their terms written out
@@ -181,7 +183,7 @@ TERMS = {"plate": (plate, plate_terms), "slab": (slab, slab_terms), "fields": (r
 def built(name, method=pinn, **options):
     """A method on one of these problems, its batch cut into four parts."""
     options |= {"gradients": "fields"} if name == "fields" else {}
-    return method(TERMS[name][0](), points=16, boundary=30, initial=8, chunk=4, **TINY, **options)
+    return method(TERMS[name][0](), boundary=30, initial=8, engine=Engine(16, chunk=4), **TINY, **options)
 
 
 def drawn(formulation, seed=0):
@@ -327,12 +329,12 @@ def test_terms_and_their_derivatives(name):
     @jax.jit
     def everything(model, batch):
         weighed = batch._replace(weights=jnp.asarray(weights))
-        return (formulation.term_losses(model, batch), formulation.loss(model, batch),
+        return (formulation.terms.losses(model, batch), formulation.loss(model, batch),
                 formulation.loss(model, weighed), replace(formulation, chunks=1).loss(model, weighed),
                 formulation.value_and_grad(model, weighed),
                 replace(formulation, chunks=1).value_and_grad(model, weighed),
                 formulation.residual_vector(model, weighed), formulation.jacobian(model, weighed),
-                formulation.term_gradients(model, batch), formulation.term_traces(model, batch, 64))
+                formulation.term_gradients(model, batch), kernel_traces(formulation.terms, model, batch, 64))
 
     found, at_first, loss, in_one, parts, whole, vector, jacobian, each, traces = everything(model, batch)
     assert close(found, losses) and close(at_first, losses.sum())
@@ -403,14 +405,15 @@ def test_weights_by_the_neural_tangent_kernel():
 
 def test_a_few_places_of_a_kernel_are_spread_over_all_pieces():
     """Both ends of a rod are one term; two places of its 32 are one of each."""
-    formulation = pinn(steep(), gradients="fields", points=16, boundary=32, **TINY)
+    formulation = pinn(steep(), gradients="fields", boundary=32, engine=Engine(16), **TINY)
     model, batch = drawn(formulation)
     assert set(places(formulation, batch)[1][:, 0]) == {0.0, 1.0}
 
     def ends(model):
         return jax.vmap(network(model))(jnp.array([[0.0], [1.0]]))[:, 0]
 
-    traces, rates = jax.jit(lambda m, b: (formulation.term_traces(m, b, 2), jax.jacrev(ends)(m)))(model, batch)
+    traces, rates = jax.jit(
+        lambda m, b: (kernel_traces(formulation.terms, m, b, 2), jax.jacrev(ends)(m)))(model, batch)
     assert close(traces[1], (flat(rates, 1) ** 2).sum() / 2)
 
 
@@ -434,7 +437,7 @@ def oven():
 def blocks():
     """xpinn in the oven with a model and a batch; the points of all terms, and there, of the network of every block,
     the values, derivatives and residuals, (blocks, n, …)."""
-    formulation = xpinn(oven(), blocks=(3, 2), points=120, boundary=40, initial=20, interface=96, **TINY)
+    formulation = xpinn(oven(), blocks=(3, 2), boundary=40, initial=20, interface=96, engine=Engine(120), **TINY)
     model, batch = drawn(formulation)
     points = [x if x.ndim == 2 else x[0] for x in places(formulation, batch)]
 
@@ -445,7 +448,7 @@ def blocks():
 
     found = jax.jit(jax.vmap(jax.vmap(all_of, (None, 0)), (0, None)))(jnp.arange(6), np.concatenate(points))
     borders = np.cumsum([len(x) for x in points])[:-1]
-    return (formulation, model, batch, jax.jit(formulation.term_losses), points,
+    return (formulation, model, batch, jax.jit(formulation.terms.losses), points,
             list(zip(*[np.split(np.asarray(a), borders, axis=1) for a in found])))
 
 
@@ -515,7 +518,7 @@ def test_a_face_knows_its_two_networks_only():
 
 def test_fbpinn_is_a_sum_of_windows_times_networks():
     """Σ windows × networks of (x − centre)/width, over the box that holds the domain; time is left as it is."""
-    formulation = fbpinn(oven(), blocks=(3, 4), points=16, boundary=16, initial=8, **TINY)
+    formulation = fbpinn(oven(), blocks=(3, 4), boundary=16, initial=8, engine=Engine(16), **TINY)
     model, batch = drawn(formulation)
     width, sigma = np.array([1.0, 0.5]), 0.05  # a tenth of the smaller one
 
@@ -543,7 +546,7 @@ def test_fbpinn_is_a_sum_of_windows_times_networks():
 def test_values_and_the_start_hold_for_any_networks_and_fluxes_do_not():
     rod = heat(Interval(0, 1, left="l", right="r"), [
         dirichlet("l", "u", lambda x: 1 + x[1]), neumann("r", "u", 1.0), initial("u", lambda x: jnp.cos(x[0]))])
-    formulation = pfnn2(rod, blocks=(2,), points=16, boundary=8, **TINY)
+    formulation = pfnn2(rod, blocks=(2,), boundary=8, engine=Engine(16), **TINY)
     found = {row["name"]: row["violation"] for row in certify(formulation, random_models(formulation, 2), points=50)}
     assert found["dirichlet u"] < 1e-12 and found["initial u"] < 1e-12 and found["neumann u"] > 0.1
 
@@ -566,7 +569,7 @@ def test_the_loss_is_the_energy():
 
     @jax.jit
     def everything(model, batch):
-        return (formulation.term_losses(model, batch), formulation.loss(model, batch),
+        return (formulation.terms.losses(model, batch), formulation.loss(model, batch),
                 formulation.value_and_grad(model, batch), jax.grad(replace(formulation, chunks=1).loss)(model, batch))
 
     terms, loss, (again, gradient), whole = everything(model, batch)

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from hardpde.ansatz.base import Term
-from hardpde.formulation.batch import cast, split, untiled
+from hardpde.formulation.batch import cast, split_batch, untiled
+from hardpde.formulation.engine import Engine
+from hardpde.methods import make
 from hardpde.methods.hc import hc
 from hardpde.networks.mlp import mlp
 from hardpde.networks.tiles import TILE, Tiled, cut, glue, plan
@@ -23,7 +25,7 @@ def pack():
 
 @pytest.fixture(scope="module")
 def two_parts(pack):
-    return hc(pack, main=(8,), sub=(6, 5), points=1024, chunk=512)
+    return hc(pack, main=(8,), sub=(6, 5), engine=Engine(1024, "float32", chunk=512))
 
 
 def all_of(formulation, batch):
@@ -59,7 +61,7 @@ def test_loss_and_gradient_are_those_of_all_networks_at_all_points(two_parts):
 def test_a_batch_is_the_same_whole_and_in_parts(two_parts):
     model, batch = two_parts.init(jax.random.key(0)), two_parts.draw(jax.random.key(7))
     whole = two_parts.residuals(model, batch)
-    parts = jax.vmap(lambda part: two_parts.residuals(model, part))(split(batch, 2))
+    parts = jax.vmap(lambda part: two_parts.residuals(model, part))(split_batch(batch, 2))
     assert np.abs(glue(parts) - whole).max() < 1e-5 * np.abs(whole).max()
 
 
@@ -123,6 +125,6 @@ def test_no_tiles_where_nothing_can_be_left_out(pack):
     """One boundary, twice the precision, or few points: all networks at all points."""
     for problem, options in ((poisson(), {"points": 512}), (pack, {"points": 512, "dtype": "float64"}),
                              (pack, {"points": 128})):
-        formulation = hc(problem, main=(4,), sub=(4,), **options)
+        formulation = make(hc, problem, {"main": (4,), "sub": (4,), **options})
         batch = formulation.draw(jax.random.key(0))
         assert all(isinstance(term, Term) for term in batch.terms)

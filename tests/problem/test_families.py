@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import hardpde as hp
+from hardpde import methods
 from hardpde.evaluation.certificate import certify, random_models, violation
 from hardpde.evaluation.errors import family_errors
-from hardpde.methods import METHODS
 from hardpde.problem.parameters import append, middle
 from hardpde.runs.finish import finish
 from hardpde.solving.settings import make_formulation, make_settings
@@ -82,7 +82,7 @@ def untrained(problem, method="exact", **options):
 
 def test_conditions_hold_for_every_value_of_the_parameters(family, timed):
     for problem in (family, timed):
-        formulation = METHODS["exact"](problem, **SMALL)
+        formulation = methods.make(methods.exact, problem, SMALL)
         assert violation(certify(formulation, random_models(formulation))) < 1e-12
 
 
@@ -99,7 +99,7 @@ def test_the_known_solution_of_every_member_has_no_residual(family):
 
 @pytest.mark.parametrize("method", ["pinn", "hc", "xpinn"])
 def test_other_methods_take_families_too(family, method):
-    formulation = METHODS[method](family, points=64)
+    formulation = methods.make(methods.METHODS[method], family, {"points": 64})
     model = formulation.init(jax.random.key(0))
     loss, slopes = formulation.value_and_grad(model, formulation.draw(jax.random.key(1), model))
     assert np.isfinite(loss) and all(np.isfinite(a).all() for a in jax.tree.leaves(slopes))
@@ -302,9 +302,9 @@ def test_a_shape_that_depends_on_parameters_may_have_time():
         moved(time=(0.0, 1.0), conditions=[*problem.conditions[:2], hp.initial("u")],
               mapping=hp.moving(BALL, 0.95, by=(lambda x: 0.1 * x[2], 0.0)))
     with pytest.raises(ValueError, match="--set gradients=fields"):
-        METHODS["pinn"](problem)
+        methods.METHODS["pinn"](problem)
     with pytest.raises(ValueError, match="a mapping does not give"):
-        METHODS["pfnn"](problem)
+        methods.METHODS["pfnn"](problem)
 
 
 def test_mappings_that_cannot_be_are_refused():
@@ -315,7 +315,7 @@ def test_mappings_that_cannot_be_are_refused():
     with pytest.raises(ValueError, match="components"):
         hp.moving(BALL, 0.9, by=(1.0,))
     with pytest.raises(ValueError, match="keeps its gradient fields"):
-        METHODS["exact"](moved(), gradients="derivatives", **SMALL)
+        methods.make(methods.exact, moved(), {**SMALL, "gradients": "derivatives"})
     with pytest.raises(ValueError, match="not where the mapping takes"):
         moved().back(np.array([[np.nan, 0.0, 0.3, 0.0]]))
     both = hp.moving_all(hp.moving(BALL, 0.9, by=(0.1, 0.0)), hp.moving(hp.Ball((5.0, 5.0), 0.1), 0.5, by=(0.3, 0.0)))

@@ -23,7 +23,8 @@ from hardpde import (
     solve,
 )
 from hardpde.evaluation.certificate import certify, random_models, violation
-from hardpde.formulation.batch import split
+from hardpde.formulation.batch import split_batch
+from hardpde.formulation.engine import Engine
 from hardpde.methods import exact, hc
 from hardpde.problems.schroedinger import END, HALF, schroedinger, spectral
 from helpers import poisson
@@ -55,7 +56,7 @@ def torus():
 @cache
 def solved(make, method=exact, **options):
     options |= {"main": (8, 8), "sub": (6,)} if method is hc else {"width": 8, "depth": 2}
-    return method(make(), points=64, dtype="float64", chunk=16, **options)
+    return method(make(), engine=Engine(64, chunk=16), **options)
 
 
 def printed():
@@ -112,7 +113,7 @@ def test_soft_periodicity_is_in_the_loss(make, method):
 
     @jax.jit
     def everything(m, batch):
-        rows = formulation.penalty_rows(m, formulation.penalties[0], batch.penalised[0])
+        rows = formulation.terms.penalty_rows(m, formulation.penalties[0], batch.penalised[0])
         plain = (formulation.residuals(m, batch) ** 2).sum(0).mean()
         return (rows, plain, formulation.loss(m, batch), formulation.value_and_grad(m, batch)[0],
                 formulation.residual_vector(m, batch), formulation.state(m, batch.penalised[0]),
@@ -130,7 +131,7 @@ def test_soft_periodicity_is_in_the_loss(make, method):
     assert float(loss - plain) == pytest.approx(asked, rel=1e-9)
     assert float((vector**2).sum()) == pytest.approx(float(loss), rel=1e-12)
     assert float(again) == pytest.approx(float(loss), rel=1e-12)
-    assert split(batch, 4).penalised[0].x.shape[:2] == (4, len(batch.penalised[0].x) // 4)
+    assert split_batch(batch, 4).penalised[0].x.shape[:2] == (4, len(batch.penalised[0].x) // 4)
     for one, two in zip(jax.tree.leaves(jacobian), jax.tree.leaves(expected)):
         assert one.shape == two.shape and np.abs(one - two).max() < 1e-12 * max(1.0, np.abs(two).max())
 

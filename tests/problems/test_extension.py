@@ -25,6 +25,7 @@ from hardpde import (
     robin,
 )
 from hardpde.ansatz.paper import Paper, softmin
+from hardpde.formulation.engine import Engine
 from hardpde.methods import hc
 from hardpde.networks.mlp import count
 from hardpde.problem.conditions import initial
@@ -292,7 +293,7 @@ def test_the_printed_airfoil_has_the_papers_networks_and_equations_and_a_close_d
     from hardpde.problems import PROBLEMS
 
     problem = PROBLEMS["airfoil-printed"]()
-    formulation = hc(problem, main=[50] * 6, sub=[40] * 4, points=64)
+    formulation = hc(problem, main=[50] * 6, sub=[40] * 4, engine=Engine(64, "float32"))
     shapes = jax.eval_shape(formulation.init, jax.random.key(0))
     assert [w.shape[-1] for w in shapes[0].weights] == [50] * 6 + [7]
     assert [w.shape[-1] for w in shapes[1].weights] == [40] * 4 + [1] and len(shapes) == 2

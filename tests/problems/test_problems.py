@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hardpde.evaluation.certificate import certify, random_models, violation
+from hardpde.formulation.engine import Engine
 from hardpde.methods import exact
 from hardpde.problems.airfoil import VISCOSITY, airfoil
 from hardpde.problems.airfoil_printed import airfoil_printed
@@ -51,7 +52,7 @@ def test_a_known_flow_has_no_residual(problems, name):
 
 def test_the_airfoil_s_conditions_hold_for_any_weights(symmetric):
     """Wall, trailing edge with its two corners, and the box, whose corners state v twice."""
-    formulation = exact(symmetric, width=6, depth=2, points=128)
+    formulation = exact(symmetric, width=6, depth=2, engine=Engine(128))
     rows = certify(formulation, random_models(formulation, 1), points=500)
     assert {row["boundary"] for row in rows} == {"inlet", "top", "bottom", "outlet", "airfoil"}
     assert violation(rows) < 1e-12, rows

@@ -20,7 +20,8 @@ from jax.flatten_util import ravel_pytree
 import hardpde as hp
 from hardpde.cli.parser import main
 from hardpde.evaluation.report.comparison_tables import endings
-from hardpde.methods import METHODS, exact, pinn_la
+from hardpde.formulation.engine import Engine
+from hardpde.methods import METHODS, exact, known_options, pinn_la
 from hardpde.networks.mlp import count
 from hardpde.problems import PROBLEMS
 from hardpde.problems.presets import GENERAL, PRESETS, SCHEDULES, make_stages, preset
@@ -57,8 +58,8 @@ def problem():
 
 @pytest.fixture(scope="module")
 def formulations(problem):
-    return {"exact": exact(problem, width=6, depth=1, points=32),
-            "pinn-la": pinn_la(problem, layers=[8], points=32, boundary=4, dtype="float64")}
+    return {"exact": exact(problem, width=6, depth=1, engine=Engine(32)),
+            "pinn-la": pinn_la(problem, layers=[8], engine=Engine(32), boundary=4)}
 
 
 def keys_of(*seeds):
@@ -249,7 +250,7 @@ def test_the_residual_is_the_same_for_every_method(problem, formulations):
     """Of u = 3x² it is the mean of (−6 + 6x − 2x + 2)² = 16 (1 − x)²; a gradient field counts where it enters."""
     assert residual(polynomial(formulations["pinn-la"], 3.0)) == pytest.approx(16 / 3, rel=0.05)
     assert residual(polynomial(formulations["pinn-la"], 1.0)) == pytest.approx(0, abs=1e-20)
-    scaled = exact(replace(problem, hints=hp.Hints(scale=lambda x: 7.0)), width=4, depth=1, points=256)
+    scaled = exact(replace(problem, hints=hp.Hints(scale=lambda x: 7.0)), width=4, depth=1, engine=Engine(256))
     found = [residual(polynomial(formulation, 1.0)) for formulation in (formulations["exact"], scaled)]
     assert found == pytest.approx([1.0, 1.0], rel=1e-12)  # −2 + (2x + 1) − 2x + 2 = 1; without ∇u − u′ = 1
 
@@ -599,7 +600,7 @@ def suited_to(name):
 @pytest.mark.parametrize("problem, rate, method", [(*key, name) for key, table in PRINTED.items() for name in table])
 def test_the_paper_preset_is_the_paper(problem, rate, method):
     settings = preset(method, "paper", suited=suited_to(problem))
-    found = {**METHODS[method].__kwdefaults__, **settings["method"]}
+    found = {**known_options(METHODS[method]), **settings["method"]}
     for name, value in PRINTED[problem, rate][method].items():
         assert (list(found[name]) if isinstance(value, list) else found[name]) == value, name
     first, last = settings["stages"]

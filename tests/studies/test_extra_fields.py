@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hardpde.formulation.engine import Engine
 from hardpde.methods.pinn import pinn
 from hardpde.problems.poisson import poisson
 from hardpde.problems.presets import make_stages
@@ -35,7 +36,7 @@ RNG = np.random.default_rng(0)
 
 @cache
 def small(extra=True):
-    return pinn(poisson(extra=extra), layers=[8, 8], points=16, boundary=2,
+    return pinn(poisson(extra=extra), layers=[8, 8], engine=Engine(16, "float32"), boundary=2,
                 gradients="fields" if extra else "derivatives")
 
 

@@ -16,8 +16,8 @@ from jax.flatten_util import ravel_pytree
 
 import hardpde as hp
 from hardpde.formulation.formulation import Formulation
-from hardpde.formulation.sharded import Spread
-from hardpde.methods import exact
+from hardpde.formulation.sharded import Sharded
+from hardpde.methods import exact, make
 from hardpde.support.hardware import current_device
 from hardpde.training import OPTIMISERS, Stage, adam, fit, fit_all, ssbroyden
 from hardpde.training.base import Objective
@@ -45,7 +45,7 @@ def problem():
 
 @pytest.fixture(scope="module")
 def formulation(problem):
-    return exact(problem, **SMALL)
+    return make(exact, problem, SMALL)
 
 
 def stages():
@@ -206,7 +206,7 @@ def test_impossible_stages_are_refused(numbers):
         Stage("s", adam(), *numbers)
 
 
-@pytest.mark.parametrize("kind", [Formulation, Spread])
+@pytest.mark.parametrize("kind", [Formulation, Sharded])
 def test_formulations_are_objectives(kind):
     """They have all that `fit` asks for, and their methods take the same arguments."""
     for name, asked in vars(Objective).items():
@@ -317,7 +317,7 @@ def test_checkpoints_and_a_resume_without_one_change_nothing(whole, formulation,
 
 
 def test_resume_with_points_where_the_residual_is_large(problem, tmp_path):
-    formulation = exact(problem, **SMALL, adaptive=True)
+    formulation = make(exact, problem, {**SMALL, "adaptive": True})
     plan = [Stage("ssbroyden", ssbroyden(), 60, redraw=20, block=20)]
     path, kept = tmp_path / "checkpoint.npz", tmp_path / "kept.npz"
 
@@ -361,7 +361,7 @@ def test_a_converged_stage_says_so(formulation):
 
 
 def test_single_precision_stays_single(problem):
-    formulation = exact(problem, **SMALL, dtype="float32")
+    formulation = make(exact, problem, {**SMALL, "dtype": "float32"})
     plan = [Stage("adam", adam(5e-3), 20, block=20), Stage("ssbroyden", ssbroyden(), 20, block=20)]
     training = fit(formulation, plan, jax.random.key(0))
     assert {leaf.dtype for leaf in jax.tree.leaves(training.model)} == {np.dtype("float32")}
@@ -417,7 +417,7 @@ def test_a_damaged_checkpoint_is_refused_in_a_sentence(whole, formulation, tmp_p
 
 def test_a_checkpoint_of_another_run_is_refused(whole, problem, formulation):
     copies = whole[1]
-    wider = exact(problem, **{**SMALL, "width": 9})
+    wider = make(exact, problem, {**SMALL, "width": 9})
     with pytest.raises(ValueError, match="belongs to another model"):
         fit(wider, stages(), jax.random.key(3), path=copies[2], resume=True)
     with pytest.raises(ValueError, match="other stages"):

@@ -15,7 +15,7 @@ import numpy as np
 from hardpde.evaluation.errors import checked_reference, measure_baselines
 from hardpde.evaluation.report.comparison_tables import in_short
 from hardpde.evaluation.statistics import UNDEFINED, statistic, statistic_text, summarise
-from hardpde.methods import METHODS
+from hardpde.methods import METHODS, known_options
 from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
 from hardpde.problems import PROBLEMS
@@ -141,7 +141,7 @@ def thinned(reference: Reference | None, nodes: int = 1000) -> Reference:
 
 def small(methods: Sequence[str]) -> dict[str, Any]:
     """Options for a look at whether it works."""
-    known = {option for method in methods for option in METHODS[method].__kwdefaults__ or {}}
+    known = {option for method in methods for option in known_options(METHODS[method])}
     return {option: value for option, value in QUICK.items() if option in known}
 
 

@@ -22,6 +22,7 @@ from jax.flatten_util import ravel_pytree
 from numpy.lib.stride_tricks import sliding_window_view
 
 from hardpde.formulation.formulation import Formulation
+from hardpde.methods import make
 from hardpde.methods.pinn import pinn
 from hardpde.networks.mlp import count
 from hardpde.problem.problem import Problem
@@ -276,7 +277,7 @@ def _read(path: Path, settings: str) -> tuple[Series, dict[str, Any]] | None:
 
 def train(settings: dict[str, Any], report: Callable[[int], None] = lambda step: None) -> Series:
     """Train the vanilla PINN as the settings say, with all seeds side by side."""
-    formulation = pinn(_problem(settings["problem"], settings["extra"]), **settings["method"])
+    formulation = make(pinn, _problem(settings["problem"], settings["extra"]), settings["method"])
     return record(formulation, make_stages([settings["stage"]])[0], settings["seeds"], report)
 
 

@@ -2,15 +2,22 @@
 
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
+from hardpde.ansatz.paper import Paper
 from hardpde.evaluation.errors import checked_reference, errors_of
+from hardpde.formulation.batch import ALL_POINTS, Batch, cast
+from hardpde.formulation.engine import Engine
 from hardpde.formulation.formulation import Formulation
-from hardpde.methods.hc import Hard, hc_each
+from hardpde.formulation.penalties import stated_penalties
+from hardpde.methods import hc, known_options
+from hardpde.methods.hc import ON_CPU, Hard, paper_state
+from hardpde.networks.mlp import MLP
 from hardpde.problem.problem import Problem
 from hardpde.problems.presets import make_stages
 from hardpde.solving.settings import make_settings
@@ -23,6 +30,13 @@ from hardpde.training import Training, fit_all
 
 BETAS = (1.0, 2.0, 5.0, 10.0)
 CELLS = list(product(BETAS, BETAS))  # β_s, β_t
+
+
+class Cell(NamedTuple):
+    """A model with a hardness of its own: β_s and β_t, which training leaves as they are."""
+
+    networks: list[MLP]
+    betas: Array
 
 
 def table4(work: Work) -> Outcome:
@@ -58,22 +72,48 @@ def table4(work: Work) -> Outcome:
 def train_cells(problem: Problem, settings: dict[str, Any],
                 cells: Sequence[tuple[float, float]]) -> tuple[Formulation, list[Training]]:
     """The paper's method with every pair of β_s and β_t, all from the same random start."""
-    formulation = hc_each(problem, **settings["method"])
+    formulation = side_by_side(problem, settings["method"])
     betas = jnp.array(cells, formulation.dtype)
     keys = jnp.stack([jax.random.key(settings["seed"])] * len(cells))
     return formulation, fit_all(formulation, make_stages(settings["stages"]), keys,
-                                start=lambda model: Hard(model.networks, betas))
+                                start=lambda model: Cell(model.networks, betas))
 
 
-def predictor(formulation: Formulation, x: np.ndarray, times: np.ndarray) -> Callable[[Hard], np.ndarray]:
+def side_by_side(problem: Problem, options: dict[str, Any]) -> Formulation:
+    """The paper's method where every model has a hardness of its own; all sub-networks are used at all points."""
+    known = {**known_options(hc), **options}
+    engine = Engine(known["points"], known["dtype"], known["chunk"])
+    ansatz = Hard(problem, Paper(problem, known["beta_s"], known["beta_t"], known["softmin_beta"], known["basis"]))
+    chunks = engine.chunks(ON_CPU)
+    points = engine.rounded(chunks)
+    penalties = stated_penalties(problem, points, chunks, default=1.0)
+
+    def init(key: Array) -> Cell:
+        networks = ansatz.networks(known["main"], known["sub"], engine.dtype, key)
+        return Cell(networks, jnp.array([known["beta_s"], known["beta_t"]], engine.dtype))
+
+    @jax.jit
+    def sample(key: Array, betas: Array) -> Batch:
+        return cast(ansatz.sample(points, penalties, key, ALL_POINTS, betas), engine.dtype)
+
+    def draw(key: Array, model: Cell) -> Batch:
+        return sample(key, model.betas.astype(float))
+
+    def state(model: Cell, batch: Batch) -> Array:
+        return paper_state(problem.schema, model.networks, batch)
+
+    return Formulation(problem, init, draw, draw, state, ansatz.at, points, jnp.dtype(engine.dtype), chunks, penalties)
+
+
+def predictor(formulation: Formulation, x: np.ndarray, times: np.ndarray) -> Callable[[Cell], np.ndarray]:
     """A function of a model with its hardness: the first field (k, n) at nodes (n, d) and times (k,)."""
     at: Any = formulation.at
 
     @jax.jit
-    def field(model: Hard, points: jax.Array) -> jax.Array:
+    def field(model: Cell, points: Array) -> Array:
         return formulation.state(model, at(points, False, model.betas))[0, 0]
 
-    def predict(model: Hard) -> np.ndarray:
+    def predict(model: Cell) -> np.ndarray:
         double = jax.tree.map(lambda a: a.astype(jnp.float64), model)
         return np.stack([np.asarray(field(double, np.column_stack([x, np.full(len(x), t)]))) for t in times])
 

@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from hardpde.ansatz.paper import Paper
 from hardpde.evaluation.certificate import boundary_points, random_models
 from hardpde.evaluation.figures.base import COLOURS, GREY
+from hardpde.formulation.engine import Engine
 from hardpde.geometry import Ball, Shape, at_times
 from hardpde.methods.exact import exact
 from hardpde.networks.mlp import MLP
@@ -124,7 +125,7 @@ def violations(quick: bool = False) -> dict[str, Any]:
         sharp = [name for name in names if name != "all" and (problem.time is None or name != "outer")]
         worst = np.array([max(row[name][1] for name in sharp) for row in vanishing])
         kept = (np.asarray(betas) >= 5) & (worst > ROUNDING)
-        formulation = exact(problem, width=16, depth=2, points=256)
+        formulation = exact(problem, width=16, depth=2, engine=Engine(256))
         states = [formulation.predict(model, places.x) for model in random_models(formulation, models)]
         found[problem.name] = {
             "printed": {name: [row[name] for row in printed] for name in names},
