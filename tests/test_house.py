@@ -99,7 +99,6 @@ def test_names_of_functions_are_found_once():
     assert {name for name, times in names.items() if times > 1} <= SAID_TWICE
 
 
-@pytest.mark.xfail(strict=True, reason="some functions are not typed yet")
 def test_every_function_states_its_types():
     assert tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["tool"]["mypy"]["disallow_untyped_defs"]
 

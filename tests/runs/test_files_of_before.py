@@ -14,7 +14,7 @@ import pytest
 import hardpde as hp
 from hardpde.cli.parser import main
 from hardpde.problems.presets import METHODS
-from hardpde.runs.folder import load_problem
+from hardpde.runs.load import load_problem
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
