@@ -48,7 +48,7 @@ def source_files() -> list[Path]:
 def test_python_on_a_page_runs(page, monkeypatch, tmp_path):
     """All blocks of a page, one after the other, as one program; presets are made tiny."""
     tiny = {"method": {"width": 6, "depth": 2, "points": 64}, "stages": [{"optimiser": "ssbroyden", "steps": 3}]}
-    monkeypatch.setitem(presets._DEFAULTS, ("exact", "quick"), tiny)
+    monkeypatch.setitem(presets.GENERAL.settings, ("exact", "quick"), tiny)
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "__main__"}
     before = dict(presets.METHODS)

@@ -198,17 +198,17 @@ def test_what_is_stated_replaces_the_geometry():
     one, two = (jax.tree.leaves(jax.jit(ansatz.coefficients)(x)) for ansatz in (stated, plain()))
     assert all(map(partial(np.allclose, atol=1e-12), one, two))
     twice = paper(distances={"disc": lambda x: 2 * true_distance(x)})
-    index = [family.name for family in twice.blocks[0].families].index("disc")
+    index = [family.name for family in twice.blocks[0].boundaries].index("disc")
     assert np.allclose(twice.gaps[0][index], 2 * plain().gaps[0][index])
 
 
 def test_sides_that_say_the_same_are_one_boundary_with_the_printed_distance():
     velocity, pressure = plain().blocks
     assert velocity.components == (0, 1) and pressure.components == (2,)
-    assert [len(family.kinds) for family in velocity.families] == [3, 1]
+    assert [len(family.kinds) for family in velocity.boundaries] == [3, 1]
     assert plain().subnetworks == [(1, [(0, 1)], 1)]
     x = jnp.array([-2.0, 1.5])
-    l, _ = plain().distances(velocity.families[0], x)
+    l, _ = plain().distances(velocity.boundaries[0], x)
     assert np.allclose(l, softmin(jnp.array([x[0] + 3, x[1] + 3, 3 - x[1]]), 4.0))
     least = min(float(true_distance(jnp.array([a, b]))) for a, b in [(0.2, 3.0), (-3.0, 0.1)])
     assert np.allclose(plain().gaps[0][1], least, rtol=1e-3)  # equation (12)
@@ -233,7 +233,7 @@ def test_conditions_that_differ_later_are_not_the_same():
         domain=Box((0, 0), (1, 1), sides=sides), fields="u", gradients={"p": "u"}, time=(0.0, 1.0), free=["free"],
         residual=lambda x, q, dq: dt(dq.u) - div(dq.p),
         conditions=[initial("u", 0.0), dirichlet("one", "u", 0.0), dirichlet("two", "u", lambda x: x[2])])
-    families = Paper(problem, 5.0, 10.0, 4.0, "low-dimensional").blocks[0].families
+    families = Paper(problem, 5.0, 10.0, 4.0, "low-dimensional").blocks[0].boundaries
     assert [family.conditions for family in families] == [(1,), (2,)]
 
 
@@ -273,7 +273,7 @@ def test_several_bodies_of_one_name_are_one_boundary_where_its_distance_is_state
         conditions=[dirichlet("outer", "u"), robin("hole", "u", a=1.0, b=1.0, g=2.0)],
         hints=Hints(distances={"hole": nearest}))
     ansatz = Paper(problem, 5.0, 10.0, 4.0, "low-dimensional")
-    hole = ansatz.blocks[0].families[1]
+    hole = ansatz.blocks[0].boundaries[1]
     assert hole.name == "hole" and hole.sign.shape == (1, 2)
     l, n = ansatz.distances(hole, jnp.array([1.0, 1.0]))
     assert np.allclose(l, 0.5) and np.allclose(n, [[0.0, -1.0]])

@@ -152,7 +152,7 @@ def test_shipped_pack_agrees_with_a_fresh_coarse_solve():
         ({"points": [[0.9, 0.8]]}, "outside the domain"),
         ({"points": [0.1, 0.1]}, "points have shape"),
         ({"times": [0.2, 0.1]}, "times must be increasing"),
-        ({"k": -1.0}, "conductivity"),
+        ({"k": -1.0}, "k must be positive"),
         ({"stages": 7}, "Radau"),
         ({"order": 0}, "at least 1"),
         ({"discs": [(0.1, 0.1, 0.5, "hole")]}, "not inside the box"),

@@ -629,7 +629,7 @@ def test_networks_have_the_sizes_of_the_paper(name):
         model = jax.eval_shape(formulation.init, jax.random.key(0))
         assert count(model) == size == number
         if method == "fbpinn":
-            assert model.counts == (4, 6) and model.sigma == pytest.approx(0.4)
+            assert model.grid.counts == (4, 6) and model.sigma == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize("method", METHODS)

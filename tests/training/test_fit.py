@@ -488,7 +488,7 @@ def test_a_model_of_another_problem_or_no_file_is_refused(problem, solved, tmp_p
 
 
 def test_values_do_not_depend_on_how_many_points_are_asked_for(solved, monkeypatch):
-    monkeypatch.setattr(sys.modules["hardpde.formulation.formulation"], "MOST", 128)
+    monkeypatch.setattr(sys.modules["hardpde.formulation.predict"], "MOST", 128)
     x = np.linspace(0, 1, 300)[:, None]
     every = solved(x)
     for n in (0, 1, 64, 65, 129):
