@@ -13,8 +13,8 @@ import pytest
 ROOT = Path(__file__).parents[1] / "hardpde"
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if path.parent != ROOT)
 # In the order of a solve: a floor imports from itself and from those before it.
-FLOORS = ("support", "geometry", "problem", "networks", "ansatz", "formulation", "methods", "training", "problems",
-          "evaluation", "solving", "runs", "studies", "cli")
+FLOORS = ("support", "geometry", "problem", "networks", "ansatz", "formulation", "methods", "training", "direct",
+          "problems", "evaluation", "solving", "runs", "studies", "cli")
 UPSTAIRS = {("problem/problem.py", "hardpde.evaluation.notebook")}  # a problem shows itself in a notebook
 ONLY = {  # package: the modules that may import it
     "matplotlib": ("evaluation/figures/", "studies/reproduction/"),

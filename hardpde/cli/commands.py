@@ -21,6 +21,7 @@ from hardpde.runs.finish import finish, show
 from hardpde.runs.folder import CHECKPOINT, check_folder, prepare_folder, settle, what_is_left, write_run
 from hardpde.runs.load import load_problem, read_finished, read_metrics, read_run
 from hardpde.runs.records import is_comparison, plans_begun, read_records, save_record
+from hardpde.solving.direct import check_solver, direct_settings, run_directly
 from hardpde.solving.settings import check_options, make_formulation, make_settings
 from hardpde.solving.solution import Solution
 from hardpde.solving.solve import run
@@ -103,10 +104,13 @@ def solve_command(arguments: argparse.Namespace) -> dict[str, Any]:
     settings = make_settings(problem, arguments.method, arguments.preset, arguments.seed,
                              dict(arguments.set), arguments.steps, arguments.stages, arguments.schedule,
                              arguments.devices)
+    check_solver(arguments.solver, arguments.tolerance, settings)
+    if arguments.solver == "direct":
+        settings = direct_settings(settings, dict(arguments.set), arguments.tolerance)
     folder = Path(arguments.out or f"runs/{problem.name}-{arguments.method}-{arguments.preset}-{arguments.seed}")
     in_first_process(check_folder, folder, arguments.force)
     checked_reference(problem)
-    formulation = make_formulation(problem, settings)
+    formulation = None if arguments.solver == "direct" else make_formulation(problem, settings)
     about = provenance()
     try:
         in_first_process(prepare_folder, folder)
@@ -125,6 +129,8 @@ def _train(arguments: argparse.Namespace, problem: Problem, settings: dict[str, 
         check_tensorboard()
     say(arguments, f"{problem.name} by {settings['method_name']}, preset {settings['preset']}, "
                     f"seed {settings['seed']}, on {device()}" + _sharing(settings))
+    if settings.get("solver") == "direct":
+        return _directly(arguments, problem, settings, source, about, folder)
     progress = Progress(settings["stages"])
     solution = run(problem, settings, checkpoint=folder / CHECKPOINT, resume=formulation is None,
                    report=progress if first_process() else lambda record: None, every=arguments.checkpoint_every,
@@ -138,6 +144,24 @@ def _train(arguments: argparse.Namespace, problem: Problem, settings: dict[str, 
     write_run(folder, settings, source, about, "finished")
     settle(folder)
     return say_result(arguments, result, folder)
+
+
+def _directly(arguments: argparse.Namespace, problem: Problem, settings: dict[str, Any], source: dict[str, Any],
+              about: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Solve directly and finish the run."""
+
+    def tell(row: dict[str, Any]) -> None:
+        say(arguments, f"{row['step']} unknowns: loss {row['loss']:.1e}, held-out {row['held_out']:.1e}, "
+                       f"{row['seconds']:.1f} s")
+
+    solution = run_directly(problem, settings, tell)
+    (ending,) = solution.training.endings
+    say(arguments, ending["why"])
+    result = finish(solution, folder, about)
+    write_run(folder, solution.settings, source, about, "finished")
+    settle(folder)
+    return {**say_result(arguments, result, folder), "solver": "direct", "decision": ending["why"],
+            "unknowns": ending["steps"], "held_out": result["held_out"], "solve_seconds": result["seconds"]}
 
 
 def _sharing(settings: dict[str, Any]) -> str:
@@ -246,7 +270,8 @@ def resume_command(arguments: argparse.Namespace) -> dict[str, Any]:
         settle(folder)
         say(arguments, f"'{folder}' is finished already")
         return say_result(arguments, result, folder)
-    make_stages(about["settings"]["stages"])
+    if about["settings"].get("solver") != "direct":
+        make_stages(about["settings"]["stages"])
     check_options(about["settings"])
     return _train(arguments, problem, about["settings"], about["source"], about["provenance"], folder)
 

@@ -21,6 +21,7 @@ from hardpde.cli.commands import (
 )
 from hardpde.cli.words import refusal
 from hardpde.problems.presets import PRESETS, SCHEDULES
+from hardpde.solving.direct import SOLVERS
 from hardpde.support.files import finite_or_none
 from hardpde.support.hardware import first_process
 
@@ -166,6 +167,10 @@ def make_parser() -> argparse.ArgumentParser:
                           "of several processes)")
     sub.add_argument("--stages", type=_stages, metavar="JSON", help="stages in place of the preset's, e.g. "
                      """'[{"optimiser": "adam", "steps": 500}, {"optimiser": "levenberg_marquardt", "steps": 100}]'""")
+    sub.add_argument("--solver", choices=SOLVERS, default="train",
+                     help="train the network, or find the last layer of features that stay (default train)")
+    sub.add_argument("--tolerance", type=_positive, default=1e-4, metavar="T",
+                     help="of a direct solve: the residual on held-out points in units of the data's (default 1e-4)")
     training(sub)
 
     sub = command("compare", compare_command, "train several methods with several seeds, side by side")

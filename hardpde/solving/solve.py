@@ -11,6 +11,7 @@ from hardpde.formulation.formulation import Formulation
 from hardpde.formulation.sharded import shard
 from hardpde.problem.problem import Problem
 from hardpde.problems.presets import make_stages
+from hardpde.solving.direct import check_solver, direct_settings, run_directly
 from hardpde.solving.settings import check_problem, make_formulation, make_settings
 from hardpde.solving.solution import Solution
 from hardpde.support.files import as_path
@@ -21,7 +22,8 @@ from hardpde.training import CHECKPOINT_SECONDS, Stage, fit, fit_all, history_so
 def solve(problem: Problem, method: str = "exact", preset: str = "quick", seed: int = 0, *,
           options: dict[str, Any] | None = None, stages: list[dict[str, Any] | Stage] | None = None,
           steps: list[int] | None = None, schedule: str = "fair", devices: int | None = None,
-          report: Callable[[dict], None] = lambda record: None, tensorboard: str | Path | None = None) -> Solution:
+          report: Callable[[dict], None] = lambda record: None, tensorboard: str | Path | None = None,
+          solver: str = "train", tolerance: float = 1e-4) -> Solution:
     """Solve a problem as a preset says.
 
     `options` overrides settings of the method, e.g. {"width": 64}; `stages` replaces the preset's, e.g.
@@ -30,13 +32,18 @@ def solve(problem: Problem, method: str = "exact", preset: str = "quick", seed: 
     `steps` changes the number of steps of each stage; `schedule` "as-published" keeps Adam's rate constant for the
     paper's baselines, as in the code behind its tables; so many `devices` share the points evenly (unless stated, one
     GPU or the cores of a CPU); `tensorboard` is a folder for event files with the curves of the training, which
-    TensorBoard reads.
+    TensorBoard reads. `solver` "direct" trains nothing: features stay as they were drawn and the last layer is found
+    by least squares, with more features until the residual on held-out points, in units of the data's, is below the
+    `tolerance`.
     """
     if tensorboard is not None:
         tensorboard = as_path(tensorboard, "tensorboard")
         check_tensorboard()
     check_problem(problem)
     settings = make_settings(problem, method, preset, seed, options, steps, stages, schedule, devices)
+    check_solver(solver, tolerance, settings)
+    if solver == "direct":
+        return run_directly(problem, direct_settings(settings, options or {}, tolerance), report)
     made = make_stages(stages) if stages is not None and any(isinstance(stage, Stage) for stage in stages) else None
     if made and steps is not None:
         raise ValueError("steps are given beside stages with optimisers of your own; state them in the stages")
