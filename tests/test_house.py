@@ -26,8 +26,8 @@ HARDWARE = ("support/hardware.py", "support/provenance.py", "formulation/sharded
 BACKEND = {"default_backend", "devices", "local_devices", "device_count", "local_device_count", "process_count",
            "process_index", "cpu_count", "sched_getaffinity"}
 TWICE = {"__init__.py", "base.py", "exact.py", "airfoil.py", "battery_pack.py"}
-SAID_TWICE = {"airfoil", "compare", "is_whole", "rows_of", "share", "stacked"}
-INHERITED = {"Patch(Content)", "Solid(Content)", "Ritz(Formulation)"}
+SAID_TWICE = {"airfoil"}  # the shape and the problem
+INHERITED = {"Patch(Content)", "Solid(Content)"}  # told apart by what their arrays hold
 LONGEST = 460  # lines of a file
 
 

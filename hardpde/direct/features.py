@@ -1,4 +1,4 @@
-"""Features φ_j(y) = σ(w_j·y + b_j) of the network inputs: hidden units that stay as they were draw_points.
+"""Features φ_j(y) = σ(w_j·y + b_j) of the network inputs: hidden units that stay as they were drawn.
 
 The state is affine in the outputs of the network, so a linear layer on such features makes every linear problem a
 linear least-squares problem. Their jets are closed forms, so nothing has to be compiled for them.

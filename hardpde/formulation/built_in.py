@@ -256,7 +256,7 @@ def assemble(ansatz: Exact, scale: Callable[[Array], Array], x: Array, ids: Arra
 def exact_state(schema: Schema, model: Model, batch: Batch) -> Array:
     """The state as a jet, (m, slots, n)."""
     over = laplacian_over(schema, batch.offset)
-    plain, dual = (stacked([term for term in batch.terms if (term.dual is not None) == steep])
+    plain, dual = (stack_terms([term for term in batch.terms if (term.dual is not None) == steep])
                    for steep in (False, True))
     outputs: list[Array] = jnp.split(model.jet(plain.inputs, over), plain.borders, axis=-1)
     if dual is not None:
@@ -272,7 +272,7 @@ class Stacked(NamedTuple):
     borders: np.ndarray
 
 
-def stacked(terms: list[Term]) -> Any:
+def stack_terms(terms: list[Term]) -> Any:
     """The inputs of terms side by side; None without terms."""
     if not terms:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from hardpde.geometry.algorithms.gaps import TOUCH, closed_gaps, is_whole, numeric_gap
+from hardpde.geometry.algorithms.gaps import TOUCH, closed_gaps, is_uncut, numeric_gap
 from hardpde.geometry.algorithms.sampling import depths, unit_points
 from hardpde.geometry.algorithms.stacking import concrete, place
 from hardpde.geometry.base import Shape
@@ -97,7 +97,7 @@ def boundary_gap(one: Shape, two: Shape) -> float:
     for a in one.pieces:
         for b in two.pieces:
             gap = np.nan
-            if is_whole(a, one) and is_whole(b, two):
+            if is_uncut(a, one) and is_uncut(b, two):
                 params = np.array(a.params)[None], np.array(b.params)[None]
                 gap = float(np.ravel(closed_gaps(a.kind, params[0], b.kind, params[1]))[0])
             best = min(best, numeric_gap(a, b, one, two)[0] if np.isnan(gap) else gap)

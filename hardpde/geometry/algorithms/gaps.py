@@ -68,7 +68,7 @@ def are_whole(pieces: tuple[Piece, ...], shape: Shape) -> np.ndarray:
     return np.array([whole.get(piece, True) for piece in pieces], dtype=bool)
 
 
-def is_whole(piece: Piece, shape: Shape) -> bool:
+def is_uncut(piece: Piece, shape: Shape) -> bool:
     """Whether all of a piece is known to lie on the boundary of the shape."""
     return bool(are_whole((piece,), shape)[0])
 
@@ -227,7 +227,7 @@ def _grid(dim: int) -> np.ndarray:
 
 
 def _on_boundary(piece: Piece, shape: Shape, points: np.ndarray) -> np.ndarray:
-    if is_whole(piece, shape):
+    if is_uncut(piece, shape):
         return np.ones(len(points), dtype=bool)
     return np.abs(concrete(depths, shape.home(piece), points)) <= 1e-7 * shape.size
 
