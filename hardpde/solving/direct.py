@@ -14,23 +14,25 @@ from hardpde.training import Training
 SOLVERS = ("train", "direct")
 MOST = 4000  # unknowns: a matrix of half a gigabyte
 POINTS = 1024  # of a draw
-_OWN = {"width", "depth"}  # options of the method that the solve finds
+_OPTIONS = ("points", "gradients", "sampling")  # of the method; the others are of a training, or found
 
 
-def check_solver(solver: str, tolerance: Any, settings: dict[str, Any]) -> None:
-    """Whether the settings are those of a direct solve."""
+def check_solver(solver: str, tolerance: Any, settings: dict[str, Any], **training: Any) -> None:
+    """Whether the solver is one, and suits the settings; training: what only a training takes, None unless stated."""
     if solver not in SOLVERS:
         raise ValueError(f"there is no solver '{solver}'; it is {' or '.join(SOLVERS)}")
     if not is_positive(tolerance):
         raise ValueError(f"the tolerance is {tolerance!r}; it must be a positive number")
     if solver == "direct" and settings["method_name"] != "exact":
         raise ValueError(f"the solver 'direct' is for method exact, not for '{settings['method_name']}'")
+    if solver == "direct" and (wrong := [name for name, value in training.items() if value not in (None, False)]):
+        raise ValueError(f"a direct solve trains nothing, so '{wrong[0]}' has no meaning; leave it out")
 
 
 def direct_settings(settings: dict[str, Any], stated: dict[str, Any], tolerance: float) -> dict[str, Any]:
     """The settings of a direct solve, of which the number of features is found; stated: options of the method."""
-    if wrong := _OWN & set(stated):
-        raise ValueError(f"a direct solve finds '{min(wrong)}' itself; leave it out")
+    if wrong := sorted(set(stated) - set(_OPTIONS)):
+        raise ValueError(f"a direct solve has no option '{wrong[0]}'; its options are {', '.join(_OPTIONS)}")
     return {**settings, "method": {"depth": 1, "points": POINTS, **stated}, "stages": [], "solver": "direct",
             "tolerance": tolerance}
 

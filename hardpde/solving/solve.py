@@ -41,7 +41,7 @@ def solve(problem: Problem, method: str = "exact", preset: str = "quick", seed: 
         check_tensorboard()
     check_problem(problem)
     settings = make_settings(problem, method, preset, seed, options, steps, stages, schedule, devices)
-    check_solver(solver, tolerance, settings)
+    check_solver(solver, tolerance, settings, stages=stages, steps=steps, devices=devices, tensorboard=tensorboard)
     if solver == "direct":
         return run_directly(problem, direct_settings(settings, options or {}, tolerance), report)
     made = make_stages(stages) if stages is not None and any(isinstance(stage, Stage) for stage in stages) else None
