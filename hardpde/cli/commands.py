@@ -104,8 +104,9 @@ def solve_command(arguments: argparse.Namespace) -> dict[str, Any]:
     settings = make_settings(problem, arguments.method, arguments.preset, arguments.seed,
                              dict(arguments.set), arguments.steps, arguments.stages, arguments.schedule,
                              arguments.devices)
+    training = ("stages", "steps", "devices", "tensorboard", "coordinator")
     check_solver(arguments.solver, arguments.tolerance, settings,
-                 **{name: getattr(arguments, name) for name in ("stages", "steps", "devices", "tensorboard")})
+                 **{name: getattr(arguments, name) for name in training})
     if arguments.solver == "direct":
         settings = direct_settings(settings, dict(arguments.set), arguments.tolerance)
     folder = Path(arguments.out or f"runs/{problem.name}-{arguments.method}-{arguments.preset}-{arguments.seed}")

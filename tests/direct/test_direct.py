@@ -207,7 +207,7 @@ def test_the_command_solves_directly_and_goes_on_with_a_run_that_was_stopped(tmp
 
 @pytest.mark.parametrize("words, says", [
     (["--method", "pinn"], "method exact"), (["--set", "width=3"], "width"), (["--steps", "5,5"], "steps"),
-    (["--tolerance", "-1"], "positive"),
+    (["--tolerance", "-1"], "positive"), (["--tensorboard"], "tensorboard"),
 ])
 def test_a_mistake_is_answered_by_one_sentence(tmp_path, capsys, words, says):
     (tmp_path / "parabola.py").write_text(FILE)
