@@ -149,6 +149,38 @@ def generality() -> str:
     return block(["", "relative L2 error", "all in all", "machine"], rows)
 
 
+def solved_directly() -> str:
+    """What a direct solve reaches against what was asked for, and seconds with an empty cache and with a full one."""
+    path = RESULTS / "direct-cpu.json"
+    rows = []
+    for row in json.loads(path.read_text())["problems"]:
+        asked = row["asked"]
+        wanted = f"{asked['error']:.0e}, {asked['cold_seconds']} / {asked['seconds']} s"
+        if "failed" in row:
+            rows.append([f"`{row['problem']}`", wanted, row["failed"], "", "", ""])
+            continue
+        error = "no reference" if row["relative_l2"] is None else f"{row['relative_l2']:.1e}"
+        seconds = " / ".join(f"{row[key]:.0f}" for key in ("cold_seconds", "wall_seconds") if key in row)
+        rows.append([f"`{row['problem']}`", wanted, error, f"{seconds} s", f"{row['solver']}, {row['unknowns']}",
+                     f"{row['violation']:.0e}"])
+    return block(["", "asked", "relative L2 error", "seconds", "solver, unknowns", "violation"], rows)
+
+
+def bars() -> str:
+    """Error bars over errors, of the first field and of the energy norm, at each accuracy."""
+    found = json.loads((RESULTS / "error-bars.json").read_text())["rows"]
+    rows = [[f"`{one['problem']}`, {one['unknowns']} unknowns", one["word"], *_effectivity(one),
+             f"{one['seconds']['bar'] / one['seconds']['solve']:.0%}"] for one in found if "failed" not in one]
+    return block(["", "bar", "error, first field", "bar / error", "the same, energy norm", "time, of the solve"], rows)
+
+
+def _effectivity(found: dict) -> list[str]:
+    """The error of the first field, the bar over it, and that of the energy."""
+    first, energy = next(iter(found["bars"].values())), found["bars"].get("energy")
+    return [f"{first['error']:.1e}", *("–" if one is None or one["effectivity"] is None else f"{one['effectivity']:.3g}"
+                                       for one in (first, energy))]
+
+
 def others() -> str:
     """hardpde beside other libraries."""
     return f"\n{others_table(json.loads((RESULTS / 'others-cpu.json').read_text())['rows'])}\n"
@@ -301,7 +333,8 @@ def collect(source: Path, target: Path) -> None:
 PAGES: dict[str, dict[str, Callable[[], str]]] = {  # what is written between which markers
     "README.md": {"demo": demo, "headline": headline},
     "docs/results.md": {"results": runs, "constant": constant, "undetermined": undetermined, "generality": generality,
-                        "checks": checks, "steps": steps, "comparisons": comparisons},
+                        "direct": solved_directly, "bars": bars, "checks": checks, "steps": steps,
+                        "comparisons": comparisons},
     "docs/others.md": {"others": others},
     "docs/limits.md": {"fem": fem},
     "docs/families.md": {"families": families, "inverse": inverse},

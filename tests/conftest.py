@@ -12,12 +12,19 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # what one process of this ru
     os.environ.update(JAX_COMPILATION_CACHE_DIR=_compiled, JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0",
                       JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES="-1")
 
+if "HARDPDE_STATE" not in os.environ:  # which files were run is no business of the user's
+    _state = tempfile.mkdtemp(prefix="hardpde-state-")
+    atexit.register(shutil.rmtree, _state, ignore_errors=True)
+    os.environ["HARDPDE_STATE"] = _state
+
 import jax
 import pytest
 from jaxtyping import install_import_hook
 
-if jax.__version__.startswith("0.10."):  # compiles a third faster; other versions may not know the flag, and abort
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false"
+if jax.__version__.startswith("0.10."):  # compiles in half the time; other versions may not know the flags, and abort
+    LOOPS = "simplify-while-loops,while-loop-invariant-code-motion,while-loop-constant-sinking,reshape-mover"
+    os.environ["XLA_FLAGS"] = " ".join([
+        os.environ.get("XLA_FLAGS", ""), "--xla_cpu_use_fusion_emitters=false", f"--xla_disable_hlo_passes={LOOPS}"])
 
 install_import_hook(["hardpde.networks", "hardpde.ansatz.base"], "shapes.checked")  # what their signatures state
 

@@ -3,12 +3,14 @@
 import importlib.util
 import json
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from hardpde import Problem, div, dt
+from hardpde.problems import PROBLEMS
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -20,6 +22,12 @@ def load(name):
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@cache
+def built_in(name):
+    """A problem that comes with hardpde; some take seconds to state."""
+    return PROBLEMS[name]()
 
 
 def stated(text):

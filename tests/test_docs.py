@@ -46,9 +46,12 @@ def source_files() -> list[Path]:
 @pytest.mark.parametrize("page", [page for page in (README, *PAGES) if blocks(page, "python")],
                          ids=lambda page: page.stem)
 def test_python_on_a_page_runs(page, monkeypatch, tmp_path):
-    """All blocks of a page, one after the other, as one program; presets are made tiny."""
+    """All blocks of a page, one after the other, as one program; presets are made tiny, and direct solves and marches
+    small."""
     tiny = {"method": {"width": 6, "depth": 2, "points": 64}, "stages": [{"optimiser": "ssbroyden", "steps": 3}]}
     monkeypatch.setitem(presets.GENERAL.settings, ("exact", "quick"), tiny)
+    for limit in ("solving.direct", "solving.marching", "direct.in_windows"):
+        monkeypatch.setattr(f"hardpde.{limit}.MOST", 200)
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "__main__"}
     before = dict(presets.METHODS)

@@ -1,11 +1,14 @@
 """The exact ansatz: every condition holds for any weights of the network."""
 
 from collections.abc import Callable
+from copy import copy
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from hardpde.ansatz.base import jets
 from hardpde.ansatz.pieces import TINY, Pieces
 from hardpde.ansatz.start import Start
 from hardpde.geometry.algorithms.stacking import safe_root
@@ -32,13 +35,16 @@ class Exact:
     together, their rows independent or not. Far from others D_i is ω_i A_i⁺.
     """
 
-    def __init__(self, problem: Problem, inputs: Callable[[Array], Array]):
+    def __init__(self, problem: Problem, inputs: Callable[[Array], Array], marched: bool = False, fades: float = 0.0):
+        """marched: the network itself is zero at the start of time, so no ramp makes it so. fades: the time in which
+        the initial state fades out of the ansatz then; 0: never."""
         self.schema = problem.schema
         self.layout = problem.layout
         self.pieces = Pieces(self.layout, self.schema, problem.pointwise, problem.domain.bounds)
         self.start = Start(self.schema, problem.pointwise, self.layout, problem.time)
         self.look, self.views = inputs, problem.views
-        self.ramp = problem.hints.ramp
+        self.ramp, self.marched, self.fades = problem.hints.ramp, marched, fades
+        self.share: Array | None = None
         self.outputs = problem.hints.outputs
         self.guess = problem.guess if problem.hints.guess is not None else None
         self._mask = jnp.asarray(self.layout.mask, float)
@@ -46,6 +52,19 @@ class Exact:
         self._any_bound = bool(self.layout.bound.any())
         self._slopes = jnp.asarray(self.layout.slopes, float)
         self.sloping = bool(self.layout.slopes.any())
+        self._traced: dict[tuple[bool, bool, int], Callable[..., Any]] = {}
+
+    def jets_of(self, corrected: bool, differentiate: bool, second: int) -> Callable[..., Any]:
+        """The jets of the corrections, or of the main term, at a point: traced once for batches of all sizes."""
+        key = corrected, differentiate, second
+        if key not in self._traced:
+            function = jax.jit(self.corrections if corrected else self.main)
+
+            def at_point(x: Array, *more: Array) -> Any:
+                return jets(lambda x: function(x, *more), x, differentiate, second, self.schema.coordinates)
+
+            self._traced[key] = jax.jit(at_point)
+        return self._traced[key]
 
     def active(self, x: Array, slots: int) -> tuple[Array, Array]:
         """The pieces whose collar holds x, nearest first, padded with −1 to `slots`; and how many there are."""
@@ -63,18 +82,36 @@ class Exact:
 
     def base(self, x: Array) -> tuple[Array, Array]:
         """c (m,) and L (v, m, o) of q₀ = c + Σ_v L_v N_v at a point."""
-        if not self.start.conditions:
+        if self.marched:
+            c, lift = self.kept_share(x) * self.start.kept(x), jnp.eye(self.schema.size)
+        elif not self.start.conditions:
             c, lift = self.start.blend(x, jnp.array(1.0))
         else:
             tau = self.start.fraction(x)
             c, lift = self.start.blend(x, safe_root(tau) if self.ramp == "root" else tau)
-        if self.guess is not None:
+        if self.guess is not None and not self.marched:
             c = c + times(lift, self.guess(x))
         lifts = []
         for view, signs in self.views:
             seen = lift * (signs / len(self.views))
             lifts.append(seen if self.outputs is None else times(seen, jnp.asarray(self.outputs(view(x)))))
         return c, jnp.stack(lifts)
+
+    def with_share(self, share: Array) -> "Exact":
+        """The same with such a share of the initial state, at all times."""
+        other = copy(self)
+        other.share, other._traced = share, {}  # what was traced is for another share
+        return other
+
+    def kept_share(self, x: Array) -> Array | float:
+        """The share of the initial state that is in the ansatz at a point: 1 at the start of time."""
+        if self.share is not None:
+            return self.share
+        if not self.fades:
+            return 1.0
+        assert self.start.time is not None
+        s = jnp.clip((x[self.schema.dim] - self.start.time[0]) / self.fades, 0.0, 1.0)
+        return 1 - s * s * (3 - 2 * s)
 
     def main(self, x: Array) -> tuple[Array, Array, Array]:
         """c (m,), M (v, m, o) and network inputs (v, f) of q₀ at x."""

@@ -17,12 +17,12 @@ MOST_HOLES = 24  # with more holes, those of one name share an input
 TAIL = 8  # collars
 
 
-def standard_inputs(problem: Problem) -> Callable[[Array], Array]:
+def standard_inputs(problem: Problem, timeless: bool = False) -> Callable[[Array], Array]:
     """Coordinates and parameters scaled to [−1, 1], √t where there is an initial condition, decay from holes, and
     extra inputs.
 
     A periodic coordinate is replaced by its first cosines and sines, and what is not periodic is left out: then
-    whatever a network makes of the inputs is periodic, with all its derivatives.
+    whatever a network makes of the inputs is periodic, with all its derivatives. timeless: nothing depends on time.
     """
     lo, hi = map(jnp.asarray, problem.domain.bounds)
     dim = problem.schema.dim
@@ -40,7 +40,7 @@ def standard_inputs(problem: Problem) -> Callable[[Array], Array]:
         for k in closed:
             angles = 2 * jnp.pi * multiples * (x[k] - lo[k]) / (hi[k] - lo[k])
             parts += [jnp.cos(angles), jnp.sin(angles)]
-        if problem.time is not None:
+        if problem.time is not None and not timeless:
             start, end = problem.time
             tau = (x[dim] - start) / (end - start)
             parts.append(jnp.stack([2 * tau - 1, 2 * safe_root(tau) - 1] if root else [2 * tau - 1]))
@@ -55,13 +55,28 @@ def standard_inputs(problem: Problem) -> Callable[[Array], Array]:
     return inputs
 
 
-def hole_decays(problem: Problem) -> Callable[[Array], Array] | None:
-    """2 exp(−distance/collar) for each hole, or sums over the holes of each name where there are many."""
+def with_slopes(inputs: Callable[[Array], Array], dim: int) -> Callable[[Array], Array]:
+    """Inputs (f,) followed by their derivatives by each coordinate of space (dim · f,)."""
+
+    def sloped(x: Array) -> Array:
+        def twice(space: Array) -> tuple[Array, Array]:
+            y = inputs(jnp.concatenate([space, x[dim:]]))
+            return y, y
+
+        slopes, y = jax.jacfwd(twice, has_aux=True)(x[:dim])
+        return jnp.concatenate([y, slopes.T.ravel()])
+
+    return sloped
+
+
+def hole_decays(problem: Problem, share: float = 1.0) -> Callable[[Array], Array] | None:
+    """2 exp(−distance/width) for each hole, or sums over the holes of each name where there are many; width: such a
+    share of the collar."""
     layout = problem.layout
     holes = [k for k, piece in enumerate(layout.pieces) if piece.flip and not piece.two_sided]
     if problem.hints.decay is False or not holes:
         return None
-    pieces, width = tuple(layout.pieces[k] for k in holes), layout.collar[holes]
+    pieces, width = tuple(layout.pieces[k] for k in holes), share * layout.collar[holes]
     bodies = [piece.body for piece in pieces]
     faces = Counter(bodies)
     cornered = np.array([faces[body] > 1 for body in bodies])

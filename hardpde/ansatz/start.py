@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -42,6 +43,21 @@ class Start:
         a, g = self.rows(x)
         d = right_inverse(a, identity, jnp.ones(len(a)))
         return times(d, g), identity - (1 - ramp) * times(d, a)
+
+    def kept(self, x: Array) -> Array:
+        """The state at the start, (m,): what the initial condition fixes, the gradients of that, zero for the rest."""
+
+        def fixed(space: Array) -> Array:
+            at = jnp.concatenate([space, x[self.schema.dim :]])
+            return self.blend(at, jnp.array(1.0))[0]
+
+        c = fixed(x[: self.schema.dim])
+        if not self.conditions or not self.schema.gradients:
+            return c
+        slopes, more = jax.jacfwd(fixed)(x[: self.schema.dim]), jnp.zeros_like(c)
+        for gradient, base in self.schema.gradients:
+            more = more.at[self.schema.slices[gradient]].set(slopes[self.schema.slices[base]].ravel())
+        return c + times(self.projector(x), more)
 
     def fraction(self, x: Array) -> Array:
         """How much of the time has passed, in [0, 1]."""

@@ -5,29 +5,33 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hardpde.cli.words import refusal, say, say_result
-from hardpde.evaluation.certificate import certify, random_models, violation
+from hardpde.cli.words import refusal, say, say_errors, say_row, say_well_posed, say_worth, shaped
+from hardpde.evaluation.base import DECISION, UNTRAINED
+from hardpde.evaluation.certificate import EXACT, certify, random_models, violation
 from hardpde.evaluation.errors import checked_reference, measure_baselines
 from hardpde.evaluation.export import export_vtu
-from hardpde.evaluation.figures.pictures import draw_domain
-from hardpde.evaluation.report.comparison import write_comparison
 from hardpde.evaluation.report.comparison_tables import endings, in_short, markdown
 from hardpde.formulation.formulation import Formulation
 from hardpde.methods import METHODS
+from hardpde.problem.jumps import check_jumps
 from hardpde.problem.problem import Problem
+from hardpde.problem.well_posed import check_well_posed
 from hardpde.problems import PROBLEMS, REFERENCES
 from hardpde.problems.presets import make_stages
-from hardpde.runs.finish import finish, show
+from hardpde.runs.finish import keep, measure, present
 from hardpde.runs.folder import CHECKPOINT, check_folder, prepare_folder, settle, what_is_left, write_run
-from hardpde.runs.load import load_problem, read_finished, read_metrics, read_run
+from hardpde.runs.load import check_files, load_problem, read_finished, read_metrics, read_run
 from hardpde.runs.records import is_comparison, plans_begun, read_records, save_record
-from hardpde.solving.direct import check_solver, direct_settings, run_directly
+from hardpde.solving.direct import brought_within, check_solver, chosen_solver, direct_settings, run_directly
+from hardpde.solving.marching import run_march
 from hardpde.solving.settings import check_options, make_formulation, make_settings
 from hardpde.solving.solution import Solution
-from hardpde.solving.solve import run
+from hardpde.solving.solve import decide, run
 from hardpde.studies.bench import bench, timings
 from hardpde.studies.compare import compare, comparison_settings
+from hardpde.studies.overhead import overhead_lines, time_overhead
 from hardpde.studies.reproduction.base import Work
+from hardpde.support.compiling import runs_once
 from hardpde.support.files import finite_or_none
 from hardpde.support.hardware import first_process, in_first_process, join_processes
 from hardpde.support.progress import Progress
@@ -62,7 +66,10 @@ def _check_file(path: Path, what: str) -> None:
 
 
 def check_command(arguments: argparse.Namespace) -> dict[str, Any]:
+    from hardpde.evaluation.figures.pictures import draw_domain, draw_mode
+
     problem, _ = _problem(arguments)
+    check_jumps(problem)
     picture = Path(arguments.picture or f"{problem.name}-domain.png")
     _check_file(picture, "the picture")
     settings = make_settings(problem, arguments.method, "quick", arguments.seed)
@@ -73,16 +80,24 @@ def check_command(arguments: argparse.Namespace) -> dict[str, Any]:
                     f"{', '.join(f'{name} ({len(b.pieces)})' for name, b in problem.domain.boundaries.items())}")
     for row in rows:
         say(arguments, f"  {row['name']:24} on {row['boundary']:12} max |A q − g| = {row['violation']:.1e} "
-                        f"({row['points']} points)")
+                        f"({row['points']} points)" + (f": {row['cause']}" if "cause" in row else ""))
     worst = violation(rows)
     exact = "every condition holds by construction" if worst <= 1e-12 else "conditions hold only approximately"
     say(arguments, f"method {arguments.method}, random networks: largest violation {worst:.1e}; {exact}")
     dim = problem.schema.dim
     say(arguments, f"the domain is drawn in {picture}" if dim <= 3 else
          f"no picture shows {dim} dimensions; {picture} states the boundaries in words")
+    well_posed = check_well_posed(problem)
+    say_well_posed(arguments, well_posed)
+    for mode in well_posed.modes:
+        path = picture.with_name(f"{problem.name}-free-{'-'.join(mode.fields)}{'' if mode.constant else '-state'}.png")
+        draw_mode(problem, mode).savefig(path, dpi=130)
+        say(arguments, f"what may be added to {', '.join(mode.fields)} is drawn in {path}")
     keys = ("name", "boundary", "violation")
+    wrong = arguments.method == "exact" and not worst <= EXACT  # other methods promise less
     return {"problem": problem.name, "method": arguments.method, "max_violation": worst, "picture": str(picture),
-            "conditions": [{key: row[key] for key in keys} for row in rows]}
+            "conditions": [{key: row[key] for key in (*keys, "cause") if key in row} for row in rows],
+            **well_posed.summary(), "status": int(wrong)}
 
 
 def _join(arguments: argparse.Namespace) -> None:
@@ -99,71 +114,114 @@ def solve_command(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.out:  # to state a problem may take a while
         in_first_process(check_folder, Path(arguments.out), arguments.force)
     problem, source = _problem(arguments)
+    check_jumps(problem)
     if arguments.tensorboard:
         check_tensorboard()
-    settings = make_settings(problem, arguments.method, arguments.preset, arguments.seed,
-                             dict(arguments.set), arguments.steps, arguments.stages, arguments.schedule,
-                             arguments.devices)
-    training = ("stages", "steps", "devices", "tensorboard", "coordinator")
-    check_solver(arguments.solver, arguments.tolerance, settings,
-                 **{name: getattr(arguments, name) for name in training})
-    if arguments.solver == "direct":
-        settings = direct_settings(settings, dict(arguments.set), arguments.tolerance)
-    folder = Path(arguments.out or f"runs/{problem.name}-{arguments.method}-{arguments.preset}-{arguments.seed}")
+    settings = _solver_settings(arguments, problem)
+    in_first_process(_look_at, arguments, problem)
+    folder = Path(arguments.out or f"runs/{problem.name}-{arguments.method}-{settings['preset']}-{arguments.seed}")
     in_first_process(check_folder, folder, arguments.force)
     checked_reference(problem)
-    formulation = None if arguments.solver == "direct" else make_formulation(problem, settings)
+    formulation = make_formulation(problem, settings) if settings["solver"] == "train" else None
     about = provenance()
     try:
         in_first_process(prepare_folder, folder)
         in_first_process(write_run, folder, settings, source, about, "running")
-        return _train(arguments, problem, settings, source, about, folder, formulation)
+        arguments.after_stop = _after_stop(folder)
+        return _solved(arguments, problem, settings, source, about, folder, formulation)
     except OSError as error:
         raise ValueError(refusal(error) + what_is_left(folder)) from None
 
 
-def _train(arguments: argparse.Namespace, problem: Problem, settings: dict[str, Any], source: dict[str, Any],
-           about: dict[str, Any], folder: Path, formulation: Formulation | None = None) -> dict[str, Any]:
-    """Train and finish a run; without a formulation it is one to go on with."""
+def _after_stop(folder: Path) -> str:
+    return f"; `hardpde resume {folder}` goes on from the last checkpoint"
+
+
+def _look_at(arguments: argparse.Namespace, problem: Problem) -> None:
+    """Before anything is solved: what is wrong with the problem is said, or where that is asked for, refused."""
+    found = check_well_posed(problem)
+    if arguments.strict:
+        found.refuse()
+    for finding in found.findings:
+        say(arguments, f"{'warning: ' if finding.fault else ''}{finding.sentence}")
+
+
+def _solver_settings(arguments: argparse.Namespace, problem: Problem) -> dict[str, Any]:
+    """The settings of the solver that was asked for, or that is left to be decided."""
+    options = dict(arguments.set)
+    check_solver(arguments.solver, arguments.tolerance, arguments.seconds)
+    training = {name: getattr(arguments, name) for name in ("preset", "stages", "steps", "schedule", "devices",
+                                                            "tensorboard", "coordinator")}
+    solver = chosen_solver(arguments.solver, arguments.method, options=options, **training)
+    settings = make_settings(problem, arguments.method, arguments.preset or "quick", arguments.seed,
+                             None if solver in UNTRAINED else options, arguments.steps, arguments.stages,
+                             arguments.schedule or "fair", arguments.devices)
+    if solver in UNTRAINED:
+        return direct_settings(settings, options, arguments.tolerance, arguments.seconds, solver)
+    asked = {"tolerance": arguments.tolerance, "seconds": arguments.seconds}
+    return {**settings, "solver": solver, **(asked if solver == "auto" else {"seconds": arguments.seconds})}
+
+
+def _solved(arguments: argparse.Namespace, problem: Problem, settings: dict[str, Any], source: dict[str, Any],
+            about: dict[str, Any], folder: Path, formulation: Formulation | None = None,
+            resume: bool = False) -> dict[str, Any]:
+    """Solve as the settings say and finish the run; resume: one to go on with."""
     events = folder / TENSORBOARD
     watched = (arguments.tensorboard or has_events(events)) and first_process()
     if watched:
         check_tensorboard()
-    say(arguments, f"{problem.name} by {settings['method_name']}, preset {settings['preset']}, "
-                    f"seed {settings['seed']}, on {device()}" + _sharing(settings))
-    if settings.get("solver") == "direct":
-        return _directly(arguments, problem, settings, source, about, folder)
+    solver = settings.get("solver", "train")
+    how = {"train": f"preset {settings['preset']}", "direct": "directly", "march": "marched",
+           "auto": "directly, or by training where that is not enough"}[solver]
+    say(arguments, f"{problem.name} by {settings['method_name']}, {how}, seed {settings['seed']}, on {device()}"
+                   + _sharing(settings))
     progress = Progress(settings["stages"])
-    solution = run(problem, settings, checkpoint=folder / CHECKPOINT, resume=formulation is None,
-                   report=progress if first_process() else lambda record: None, every=arguments.checkpoint_every,
-                   formulation=formulation, tensorboard=events if watched else None)
-    if not first_process():
-        return {}
-    progress.close()
-    for ending in solution.training.endings:
-        say(arguments, f"{ending['stage']} ended after {ending['steps']} steps: {ending['why']}")
-    result = finish(solution, folder, about)
-    write_run(folder, settings, source, about, "finished")
-    settle(folder)
-    return say_result(arguments, result, folder)
-
-
-def _directly(arguments: argparse.Namespace, problem: Problem, settings: dict[str, Any], source: dict[str, Any],
-              about: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Solve directly and finish the run."""
 
     def tell(row: dict[str, Any]) -> None:
-        say(arguments, f"{row['step']} unknowns: loss {row['loss']:.1e}, held-out {row['held_out']:.1e}, "
-                       f"{row['seconds']:.1f} s")
+        say_row(arguments, row, progress)
 
-    solution = run_directly(problem, settings, tell)
-    (ending,) = solution.training.endings
-    say(arguments, ending["why"])
-    result = finish(solution, folder, about)
+    kept: dict[str, Any] = {"checkpoint": folder / CHECKPOINT, "resume": resume, "every": arguments.checkpoint_every,
+                            "report": tell if first_process() else lambda record: None}
+    if solver == "direct":
+        solution = run_directly(problem, settings, tell)[0]
+    elif solver == "march":
+        solution = run_march(problem, settings, tell)[0]
+    elif solver == "auto":
+        solution = decide(problem, settings, **kept)
+    else:
+        solution = run(problem, settings, formulation=formulation, tensorboard=events if watched else None,
+                       seconds=settings.get("seconds"), **kept)
+    if not first_process():
+        return {}
+    if solution.settings.get("solver") == "direct":
+        solution = brought_within(solution, tell)
+    progress.close()
+    for ending in solution.training.endings:
+        say(arguments, ending["why"] if ending["stage"] in (*UNTRAINED, DECISION) else
+            f"{ending['stage']} ended after {ending['steps']} steps: {ending['why']}")
+    return _finished(arguments, solution, source, about, folder)
+
+
+def _finished(arguments: argparse.Namespace, solution: Solution, source: dict[str, Any], about: dict[str, Any],
+              folder: Path) -> dict[str, Any]:
+    """Measure a solution and say the figures; only then write what shows it, where that is asked for."""
+    wall = 0.0
+
+    def told(result: dict[str, Any]) -> None:
+        nonlocal wall
+        wall = say_errors(arguments, result)
+
+    measured = measure(solution, told)
+    say_worth(arguments, measured.result)
+    said = shaped(measured.result, folder, wall)
+    keep(solution, folder, measured.result, about)
+    if arguments.report == "full":
+        present(solution, folder, measured, about)
     write_run(folder, solution.settings, source, about, "finished")
     settle(folder)
-    return {**say_result(arguments, result, folder), "solver": "direct", "decision": ending["why"],
-            "unknowns": ending["steps"], "held_out": result["held_out"], "solve_seconds": result["seconds"]}
+    say(arguments, f"open {folder / 'report.html'}" if arguments.report == "full" else
+        f"no report, as asked; `hardpde report {folder}` writes one")
+    return said
 
 
 def _sharing(settings: dict[str, Any]) -> str:
@@ -172,6 +230,8 @@ def _sharing(settings: dict[str, Any]) -> str:
 
 
 def compare_command(arguments: argparse.Namespace) -> dict[str, Any]:
+    from hardpde.evaluation.report.comparison import write_comparison
+
     problem, source = _problem(arguments)
     methods = list(METHODS) if arguments.methods == ["all"] else arguments.methods
     plans = comparison_settings(problem, methods, arguments.seeds, arguments.preset, arguments.schedule,
@@ -204,8 +264,10 @@ def compare_command(arguments: argparse.Namespace) -> dict[str, Any]:
 
     def begin(settings: dict) -> None:
         nonlocal progress
-        seeds = f"{arguments.seeds} seeds at once" if arguments.seeds > 1 else "1 seed"
-        say(arguments, f"{problem.name} by {settings['method_name']}, {seeds}, on {device()}")
+        how = " at once" if settings["stages"] else " one after the other"
+        seeds = f"{arguments.seeds} seeds{how}" if arguments.seeds > 1 else "1 seed"
+        directly = "" if settings["stages"] else ", directly"
+        say(arguments, f"{problem.name} by {settings['method_name']}{directly}, {seeds}, on {device()}")
         progress = Progress(settings["stages"])
 
     def keep(record: dict, solutions: list[Solution]) -> None:
@@ -215,11 +277,11 @@ def compare_command(arguments: argparse.Namespace) -> dict[str, Any]:
         for stage, seeds, steps, why in endings(record):
             if not why.startswith("all "):
                 say(arguments, f"{stage}, seeds {seeds}: ended after {steps} steps: {why}")
-        say(arguments, f"{record['method']}: {in_short(record, gradients)}; {record['seconds']:.1f} s of training")
+        say(arguments, f"{record['method']}: {in_short(record, gradients)}; {record['seconds']:.1f} s")
 
     records, refused = compare(problem, methods, arguments.seeds, arguments.preset, schedule=arguments.schedule,
                                options=dict(arguments.set), steps=arguments.steps, done=done, start=start, begin=begin,
-                               keep=keep, report=lambda row: progress(row))
+                               keep=keep, report=lambda row: say_row(arguments, row, progress))
     trivial = measure_baselines(problem, checked_reference(problem))
     summary = write_comparison(folder, problem.name, records, refused, trivial, about, gradients)
     write_run(folder, asked, source, about, "finished")
@@ -250,32 +312,52 @@ def reproduce_command(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def bench_command(arguments: argparse.Namespace) -> dict[str, Any]:
-    problem, _ = _problem(arguments)
     path = Path(arguments.out) if arguments.out else None
     if path is not None:
         _check_file(path, "the figures")
-    found = bench(problem, arguments.method, arguments.preset, points=arguments.points, solve=arguments.solve)
-    say(arguments, f"{problem.name} by {arguments.method}, preset {arguments.preset}: {found['points']} points, "
-                    f"{found['parameters']:,} weights, {found['dtype']}")
-    say(arguments, timings(found))
+    found = (_bench_start if arguments.start else _bench_step)(arguments)
     if path is not None:
         path.write_text(json.dumps(finite_or_none(found), indent=1) + "\n")
+    return found
+
+
+def _bench_start(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Seconds of everything but the solving."""
+    found = time_overhead(lambda: _problem(arguments)[0], arguments.method or "exact", arguments.preset or "quick")
+    say(arguments, f"{found['problem']} by {found['method']}, preset {found['preset']}, not trained")
+    say(arguments, overhead_lines(found))
+    return found
+
+
+def _bench_step(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Milliseconds of a step of training."""
+    problem, _ = _problem(arguments)
+    found = bench(problem, arguments.method or "hc", arguments.preset or "paper", points=arguments.points,
+                  solve=arguments.solve)
+    say(arguments, f"{problem.name} by {found['method']}, preset {found['preset']}: {found['points']} points, "
+                    f"{found['parameters']:,} weights, {found['dtype']}")
+    say(arguments, timings(found))
     return found
 
 
 def resume_command(arguments: argparse.Namespace) -> dict[str, Any]:
     _join(arguments)
     folder = _run_folder(arguments, "`hardpde compare … --resume --out {folder}` goes on with it")
-    about, problem = read_run(folder)
+    about, problem = read_run(folder, arguments.problem, arguments.changed)
     if about["status"] == "finished":
+        check_files(folder, about)
         result = read_metrics(folder)
         settle(folder)
         say(arguments, f"'{folder}' is finished already")
-        return say_result(arguments, result, folder)
-    if about["settings"].get("solver") != "direct":
+        wall = say_errors(arguments, result)
+        say_worth(arguments, result)
+        say(arguments, f"open {folder / 'report.html'}")
+        return shaped(result, folder, wall)
+    if about["settings"].get("solver") not in UNTRAINED:
         make_stages(about["settings"]["stages"])
     check_options(about["settings"])
-    return _train(arguments, problem, about["settings"], about["source"], about["provenance"], folder)
+    arguments.after_stop = _after_stop(folder)
+    return _solved(arguments, problem, about["settings"], about["source"], about["provenance"], folder, resume=True)
 
 
 def _run_folder(arguments: argparse.Namespace, instead: str) -> Path:
@@ -287,8 +369,10 @@ def _run_folder(arguments: argparse.Namespace, instead: str) -> Path:
 
 
 def report_command(arguments: argparse.Namespace) -> dict[str, Any]:
+    from hardpde.runs.show import show
+
     folder = _run_folder(arguments, "`hardpde compare … --resume --out {folder}` writes its report again")
-    solution, about, metrics = read_finished(folder)
+    solution, about, metrics = read_finished(folder, arguments.problem, arguments.changed)
     show(solution, folder, metrics, metrics["certificate"], checked_reference(solution.problem), about["provenance"])
     say(arguments, f"open {folder / 'report.html'}")
     return {"report": str(folder / "report.html")}
@@ -296,10 +380,11 @@ def report_command(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def export_command(arguments: argparse.Namespace) -> dict[str, Any]:
     folder = _run_folder(arguments, "`hardpde solve` makes runs that can be exported")
-    solution, _, _ = read_finished(folder)
+    solution, _, _ = read_finished(folder, arguments.problem, arguments.changed)
     stem = Path(arguments.out) if arguments.out else folder / "solution"
     stem = stem.with_suffix("") if stem.suffix in (".vtu", ".pvd") else stem
-    path = export_vtu(solution, stem, checked_reference(solution.problem))
+    with runs_once():
+        path = export_vtu(solution, stem, checked_reference(solution.problem))
     say(arguments, f"open {path} in ParaView")
     return {"file": str(path)}
 

@@ -1,34 +1,128 @@
-"""Dense least squares by QR, with scaled columns and a ridge that keeps the solution small."""
+"""Dense least squares by QR, with scaled columns and a ridge that keeps the solution small.
 
+A NumPy matrix is factored where it is, by the cores of the CPU, or on a GPU if there is one; a JAX array on the devices
+that hold it.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
+
+import jax.numpy as jnp
 import numpy as np
-import scipy.linalg as sl
+from jax import Array
 
-RIDGES = 10.0 ** np.arange(-13, -1, 2)  # of the longest column
+from hardpde.direct import on_devices
+from hardpde.direct.on_devices import scales
+from hardpde.direct.tall import added_up, ridged, tall_qr
+from hardpde.support.hardware import on_gpu, one_thread_in_libraries
+
+RIDGE = 1e-15  # the least, of the longest column: what rounding does to it
+NEAR = 3.0  # a solution is near enough to the largest that is allowed: by this factor
+TRIES = 3  # to come near, after a ridge that is strong enough
+FAR = math.log(1e5)  # from a ridge to the next
+Either = TypeVar("Either", np.ndarray, Array)
 
 
-def triangular(matrix: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """R and Qᵀ b of the QR factorisation of a tall matrix, which is overwritten."""
-    both = np.empty((len(matrix), matrix.shape[1] + 1), order="F")
-    both[:, :-1], both[:, -1] = matrix, right
-    found, *_ = sl.lapack.dgeqrf(both, overwrite_a=1, lwork=64 * both.shape[1])
-    r = np.triu(found[: both.shape[1]])
-    return r[: matrix.shape[1], :-1], r[: matrix.shape[1], -1]
+class Factored(NamedTuple):
+    """A matrix (m, n) factored together with a ridge, for many right sides."""
+
+    project: Callable[[Any], Any]  # Qᵀ b
+    back: Callable[[Any], Any]  # R⁻¹ c
+    lengths: Any  # (n,) of the columns, by which they are scaled
+
+    def solve(self, right: Either) -> Either:
+        """The x (n,) or (n, k) of least |A x − b|² + |ridge l x|² for b (m,) or (m, k)."""
+        found = self.back(self.project(right.reshape(len(right), -1))) / self.lengths[:, None]
+        return found.reshape(-1, *right.shape[1:])
 
 
-def least_squares(matrix: np.ndarray, right: np.ndarray, largest: float = np.inf) -> np.ndarray:
-    """The x of least |A x − b|² + |ridge l x|², l the length of the longest column of A, which is overwritten.
+def least_squares(matrix: Either, right: Either, largest: float = math.inf) -> Either:
+    """The x (n,) or (n, k) of least |A x − b|² + |ridge l x|² for b (m,) or (m, k), l the longest column of A (m, n).
 
-    The ridge is the least with which no entry of x is larger than `largest`.
+    The ridge is RIDGE, or where that leaves entries larger than `largest`, about the least that does not: the largest
+    entry is then between largest / NEAR and largest. A NumPy matrix is overwritten. What is not finite gives NaN.
     """
-    lengths = np.sqrt(np.einsum("ij,ij->j", matrix, matrix))
-    longest = lengths.max(initial=0.0) or 1.0
-    lengths = np.maximum(lengths, RIDGES[0] * longest)
-    matrix /= lengths
-    r, b = triangular(matrix, right)
-    for ridge in RIDGES:
-        small, c = triangular(np.concatenate([r, np.diag(ridge * longest / lengths)]),
-                              np.concatenate([b, np.zeros(len(b))]))
-        x = sl.solve_triangular(small, c) / lengths
-        if np.abs(x).max(initial=0.0) <= largest:
-            break
-    return x
+    if isinstance(matrix, np.ndarray) and on_gpu():
+        return np.asarray(least_squares(jnp.asarray(matrix), jnp.asarray(right), largest))
+    both = right.reshape(len(right), -1)
+    with one_thread_in_libraries():
+        if isinstance(matrix, np.ndarray):
+            q = tall_qr(_in_columns(matrix, matrix.shape[1]))
+            found = _of_triangle(q.r, q.project(_in_columns(both, matrix.shape[1])), largest)
+        else:
+            found = _of_triangle(*on_devices.reduced(matrix, both), largest)
+    return found.reshape(-1, *right.shape[1:])
+
+
+def least_squares_by_rows(parts: Iterable[tuple[np.ndarray, np.ndarray]], largest: float = math.inf) -> np.ndarray:
+    """The x (n, k) of `least_squares` for rows that come in parts, A (r, n) and b (r, k), and are not kept.
+
+    Some hundred rows in a part are enough. Memory is taken for a triangle for each core, not for the matrix.
+    """
+    with one_thread_in_libraries():
+        return _of_triangle(*added_up(parts), largest)
+
+
+def factored(matrix: np.ndarray | Array, ridge: float = 10 * RIDGE) -> Factored:
+    """Factor a matrix (m, n), with a ridge relative to its longest column; a NumPy matrix is overwritten, and kept."""
+    return for_ridges(matrix)(ridge)
+
+
+def for_ridges(matrix: np.ndarray | Array) -> Callable[[float], Factored]:
+    """As `factored`, for one ridge after the other."""
+    with one_thread_in_libraries():
+        if isinstance(matrix, np.ndarray) and not on_gpu():
+            n = matrix.shape[1]
+            q = tall_qr(_in_columns(matrix, n))
+            lengths, diagonal = scales(q.r)
+            return lambda ridge: Factored(lambda b: q.project(_in_columns(b, n)),
+                                          ridged(q.r / lengths, ridge * diagonal).solve, lengths)
+        return lambda ridge: Factored(*on_devices.orthogonal(jnp.asarray(matrix), ridge))
+
+
+def _of_triangle(r: Either, c: Either, largest: float) -> Either:
+    """The x of least |R x − c|² with a ridge."""
+    lengths, diagonal = scales(r)
+    if isinstance(r, np.ndarray):
+        return strong_enough(
+            lambda ridge: ridged(r / lengths, ridge * diagonal).solve(c) / lengths[:, None], largest)
+    return strong_enough(
+        lambda ridge: on_devices.with_diagonal(r / lengths, c, ridge * diagonal) / lengths[:, None], largest)
+
+
+def strong_enough(solve: Callable[[float], Either], largest: float) -> Either:
+    """The solution for about the least ridge that leaves no entry larger than asked for."""
+    weak: tuple[float, float] | None = None  # logarithms of a ridge, and of how much larger than allowed entries are
+    strong: tuple[float, float] | None = None
+    at, step, tries = math.log(RIDGE), math.log(100), 0
+    while True:
+        found = solve(math.exp(at))
+        excess = _logarithm(float(abs(found).max(initial=0.0)) / largest)
+        if excess > 0:
+            weak = at, excess
+        else:
+            strong, best = (at, excess), found
+        if strong is None:  # the largest entry falls about as the root of the ridge
+            at, step = at + min(max(2 * excess, step), FAR), 2 * step
+        elif weak is None or -strong[1] < math.log(NEAR) or tries == TRIES or not strong[1] > -math.inf:
+            return best
+        else:
+            at, tries = _between(weak, strong), tries + 1
+
+
+def _between(weak: tuple[float, float], strong: tuple[float, float]) -> float:
+    """The ridge at which a secant puts the largest entry a little below what is allowed."""
+    share = (weak[1] + math.log(NEAR) / 2) / (weak[1] - strong[1])
+    return weak[0] + min(max(share, 0.2), 0.8) * (strong[0] - weak[0])
+
+
+def _logarithm(value: float) -> float:
+    return math.log(value) if value > 0 else value if math.isnan(value) else -math.inf
+
+
+def _in_columns(matrix: np.ndarray, least: int) -> np.ndarray:
+    """The same in double precision and Fortran order, copied where it must be, with zeros below up to `least` rows."""
+    if len(matrix) < least:
+        matrix = np.concatenate([matrix, np.zeros((least - len(matrix), matrix.shape[1]))])
+    return np.asfortranarray(matrix, dtype=float)

@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -11,6 +10,7 @@ from hardpde.geometry import Piece
 from hardpde.geometry.algorithms.sampling import check_survival, unit_points
 from hardpde.geometry.algorithms.stacking import concrete, place
 from hardpde.problem.problem import Problem
+from hardpde.support.compiling import jit_simply
 
 
 class Stretch(NamedTuple):
@@ -40,7 +40,7 @@ def stretches(problem: Problem, name: str, points: int = 400, least: int = 2) ->
     body = np.array([piece.body for piece in pieces])[which]
     entire = dict(zip(shape.pieces, shape.whole))
 
-    @jax.jit
+    @jit_simply
     def placed(u: Array) -> tuple[Array, Array, Array]:
         x, n = place(pieces, jnp.asarray(which), u)
         uncut = all(entire.get(piece, False) for piece in pieces)
@@ -106,6 +106,6 @@ def collars(problem: Problem, found: list[Stretch]) -> list[np.ndarray | None]:
     if not with_one:
         return [None] * len(found)
     which = np.repeat([number[run.piece] for run in with_one], [len(run.x) for run in with_one])
-    widths = concrete(jax.jit(layout.widths), which, np.concatenate([run.x for run in with_one]))
+    widths = concrete(jit_simply(layout.widths), which, np.concatenate([run.x for run in with_one]))
     parts = iter(np.split(widths, np.cumsum([len(run.x) for run in with_one])[:-1]))
     return [next(parts) if run.piece in number else None for run in found]

@@ -16,31 +16,64 @@ from hardpde.geometry import at_times, touching_points
 from hardpde.geometry.algorithms.stacking import concrete
 from hardpde.networks.mlp import randomise
 from hardpde.problem.conditions import INITIAL, Condition
+from hardpde.problem.datum import Datum
 from hardpde.problem.parameters import append
 from hardpde.problem.periods import Period
 from hardpde.problem.problem import Problem
+from hardpde.support.compiling import jit_simply
 
+INSTANTS = 8  # at which levels of fields are looked at
 EXACT = 1e-10  # below it a condition is called exact
 
 
 def certify(formulation: Formulation, models: list[Model], points: int = 1000) -> list[dict[str, Any]]:
     """max |A q − g| of each condition over at least `points` points of its boundary, corners and ends of time
-    included, and over all models: [{"name", "boundary", "points", "violation"}]. A periodic condition is measured
-    by what differs between paired points: all fields, and the slopes of those that have no gradient field where the
-    residual takes a Laplacian."""
+    included, and over all models: [{"name", "boundary", "points", "violation"}], in units of the largest of 1, g, the
+    sum of the sizes of what A q adds up and the norm of its coefficients: with large ones it is the distance of the
+    state from those that satisfy the condition. Where it is not finite, "cause" says why. A periodic condition is
+    measured by what differs between paired points: all fields, and the slopes of those that have no gradient field
+    where the residual takes a Laplacian."""
     problem = formulation.problem
+    others = [_periodic_row(formulation, models, period, points) for period in problem.periods]
+    others += [_level_row(formulation, models, datum) for datum in problem.levels]
     if not problem.pointwise:
-        return [_periodic_row(formulation, models, period, points) for period in problem.periods]
+        return others
     samples = _places(problem, points)
     everywhere = np.concatenate([x for x, *_ in samples])  # one evaluation for all conditions
     borders = np.cumsum([len(x) for x, *_ in samples])[:-1]
     states = [np.split(_traces(formulation, model, everywhere, samples), borders) for model in models]
     rows = []
     for k, (condition, (x, _, a, g)) in enumerate(zip(problem.pointwise, samples)):
-        residuals = [np.abs(np.einsum("nrm,nm->nr", a, q[k]) - g) for q in states]
+        residuals = [_miss(a, q[k], g) for q in states]
         worst = max(float(r.max()) if np.isfinite(r).all() else float("inf") for r in residuals)
-        rows.append({"name": condition.name, "boundary": condition.on, "points": len(x), "violation": worst})
-    return rows + [_periodic_row(formulation, models, period, points) for period in problem.periods]
+        row = {"name": condition.name, "boundary": condition.on, "points": len(x), "violation": worst}
+        if not np.isfinite(worst):
+            row["cause"] = _cause(problem, x, a, g, np.sum([q[k] for q in states], axis=0))
+        rows.append(row)
+    return rows + others
+
+
+def _miss(a: np.ndarray, q: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """|A q − g| (n, r), where large in units of the sizes that are added up: what rounding makes of them."""
+    size = np.maximum(np.einsum("nrm,nm->nr", np.abs(a), np.abs(q)), np.abs(g))
+    return np.abs(np.einsum("nrm,nm->nr", a, q) - g) / np.maximum(size, np.maximum(np.linalg.norm(a, axis=2), 1.0))
+
+
+def _cause(problem: Problem, x: np.ndarray, a: np.ndarray, g: np.ndarray, q: Any) -> str:
+    """What is not a finite number, and at which point: data, coefficients, a hint, or the state that is made."""
+    hints = {f"the hint {name}": getattr(problem.hints, name) for name in ("guess", "inputs", "outputs")}
+    parts: dict[str, Any] = {"the data": g, "a coefficient": a}
+    for what, hint in hints.items():
+        if hint is not None:
+            found = jax.tree.leaves(jax.vmap(lambda x, hint=hint: jax.tree.map(jnp.asarray, hint(x)))(jnp.asarray(x)))
+            parts[what] = np.concatenate([np.asarray(leaf).reshape(len(x), -1) for leaf in found], axis=1)
+    parts["the state"] = q
+    for what, values in parts.items():
+        wrong = ~np.isfinite(np.asarray(values)).reshape(len(x), -1).all(axis=1)
+        if wrong.any():
+            place = ", ".join(f"{c:.6g}" for c in x[int(wrong.argmax())])
+            return f"{what} is not a finite number at ({place}), nor at {wrong.sum() - 1} other points of {len(x)}"
+    return "numbers overflow where the condition is evaluated"
 
 
 @lru_cache(maxsize=2)
@@ -55,7 +88,7 @@ def _places(problem: Problem, points: int) -> list[tuple[np.ndarray, np.ndarray,
 
 def _rows(problem: Problem, condition: Condition, x: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A and g of a condition at points with normals."""
-    return concrete(jax.jit(jax.vmap(partial(condition.matrix, problem.schema, gradients=_steep(problem)))), x, n)
+    return concrete(jit_simply(jax.vmap(partial(condition.matrix, problem.schema, gradients=_steep(problem)))), x, n)
 
 
 def _steep(problem: Problem) -> bool:
@@ -80,12 +113,12 @@ def profiles(formulation: Formulation, model: Model, points: int = 300, times: i
     for k, condition in enumerate(problem.pointwise):
         along, at, x, _, breaks = courses[k]
         a, g = _rows(problem, condition, *samples[k])
-        off = np.abs(np.einsum("nrm,nm->nr", a, states[k]) - g).max(axis=1, initial=0.0)
+        off = _miss(a, states[k], g).max(axis=1, initial=0.0)
         found.append(_profile(condition.name, condition.on, along, at, off.reshape(x.shape[:2]), x, breaks, problem))
     for period in problem.periods:
         pairs = _pairs(problem, period, points)
-        jets = formulation.jet(model, pairs.reshape(-1, pairs.shape[-1]))
-        compare = jax.jit(jax.vmap(period.rows, (1, 1)))
+        jets = formulation.jet(model, pairs.reshape(-1, pairs.shape[-1]), 1)
+        compare = jit_simply(jax.vmap(period.rows, (1, 1)))
         off = np.abs(np.asarray(compare(jnp.asarray(pairs), jets.reshape(2, points, *jets.shape[1:]))))
         boundary = f"{period.condition.on} = {period.condition.to}"
         found.append(_profile(period.condition.name, boundary, "point", np.arange(points),
@@ -143,22 +176,34 @@ def _traces(formulation: Formulation, model: Model, x: np.ndarray, samples: list
     on = np.concatenate([(sample[1] != 0).any(axis=1) for sample in samples])  # not those of the initial condition
     slopes = np.zeros((len(x), m * d))
     if on.any():
-        slopes[on] = formulation.jet(model, x[on])[:, :, 1 : 1 + d].reshape(-1, m * d)
+        slopes[on] = formulation.jet(model, x[on], 1)[:, :, 1 : 1 + d].reshape(-1, m * d)
     return np.concatenate([formulation.predict(model, x), slopes], axis=1)
 
 
 def _periodic_row(formulation: Formulation, models: list[Model], period: Period, points: int) -> dict[str, Any]:
     """The row of a periodic condition: what differs between paired points, as `certify` says."""
     pairs = _pairs(formulation.problem, period, points)
-    compare = jax.jit(jax.vmap(period.rows, (1, 1)))
+    compare = jit_simply(jax.vmap(period.rows, (1, 1)))
     worst = 0.0
     for model in models:
-        jets = formulation.jet(model, pairs.reshape(-1, pairs.shape[-1]))
+        jets = formulation.jet(model, pairs.reshape(-1, pairs.shape[-1]), 1)
         jets = jets.reshape(2, points, *jets.shape[1:])
         rows = np.abs(np.asarray(compare(jnp.asarray(pairs), jets)))
         worst = max(worst, float(rows.max()) if np.isfinite(rows).all() else float("inf"))
     return {"name": period.condition.name, "boundary": f"{period.condition.on} = {period.condition.to}",
             "points": points, "violation": worst}
+
+
+def _level_row(formulation: Formulation, models: list[Model], datum: Datum) -> dict[str, Any]:
+    """The row of a mean or a value at a point, at times and parameters all over their ranges."""
+    problem = formulation.problem
+    others = np.asarray(problem.everywhen(jnp.zeros((INSTANTS, problem.schema.dim))))[:, problem.schema.dim :]
+    others = np.unique(others, axis=0)
+    x, (wanted, _) = datum.points(problem, others), datum.values(problem, others)
+    found = [formulation.predict(model, x)[:, datum.component(problem)] for model in models]
+    off = [np.abs(datum.average(problem, values, len(others)) - wanted).max() for values in found]
+    worst = max(float(miss) if np.isfinite(miss) else float("inf") for miss in off)
+    return {"name": datum.name, "boundary": datum.on, "points": len(x), "violation": worst}
 
 
 def _pairs(problem: Problem, period: Period, points: int) -> np.ndarray:
@@ -188,7 +233,7 @@ def boundary_points(problem: Problem, name: str, points: int) -> tuple[np.ndarra
     """Points of a boundary in space, corners included, and the outward normals of the pieces they belong to."""
     boundary = problem.domain.boundaries[name]
 
-    @jax.jit
+    @jit_simply
     def sample(key: Array) -> tuple[Array, Array]:
         x = boundary.sample(key, points)
         return x, jax.vmap(boundary.normal)(x)

@@ -7,12 +7,16 @@ import numpy as np
 
 from hardpde.evaluation.base import Solved
 from hardpde.evaluation.metrics import field_errors
+from hardpde.geometry.algorithms.sampling import depths
 from hardpde.problem.parameters import append, middle
 from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference, node_weights
-from hardpde.support.messages import first_line
+from hardpde.support.checking import finite_numbers
+from hardpde.support.compiling import runs_once
+from hardpde.support.messages import in_ones_words
 
 WEIGHTED = "area-weighted"
+OUTSIDE = 1e-2  # of the domain's size: nodes of a mesh of curved boundaries may lie beyond them by less
 
 
 def predict_on(solution: Solved, x: np.ndarray, times: np.ndarray | None) -> dict[str, np.ndarray]:
@@ -22,20 +26,24 @@ def predict_on(solution: Solved, x: np.ndarray, times: np.ndarray | None) -> dic
     """
     solution = typical_solution(solution)
     if times is None:
-        return solution(x)
-    slices = [solution(x, t) for t in times]
+        return solution.anywhere(x)
+    slices = [solution.anywhere(x, t) for t in times]
     return {name: np.stack([s[name] for s in slices]) for name in slices[0]}
 
 
 def checked_reference(problem: Problem) -> Reference | None:
     """The problem's reference, if it has one, once its fields and shapes are found to be those of the problem."""
     try:
-        reference = problem.make_reference()
+        with runs_once():
+            reference = problem.make_reference()
     except Exception as error:
-        raise ValueError(f"the known solution cannot be evaluated: {type(error).__name__}: {first_line(error)}"
-                         ) from None
+        raise ValueError(f"the known solution cannot be evaluated: {in_ones_words(error)}") from None
     if reference is None:
         return None
+    if not isinstance(reference, Reference):
+        raise ValueError(f"the function that makes the reference returns {reference!r}; it returns a Reference(x, "
+                         f"values, …)")
+    _check_nodes(problem, reference)
     shapes, lead = problem.schema.shapes, () if reference.times is None else (len(reference.times),)
     for name, values in reference.values.items():
         if name not in shapes:
@@ -61,6 +69,32 @@ def checked_reference(problem: Problem) -> Reference | None:
     if reference.weighted and reference.cells is None:
         raise ValueError("the reference asks for errors weighted by area but has no cells")
     return reference
+
+
+def _check_nodes(problem: Problem, reference: Reference) -> None:
+    """Nodes lie in the domain and times in the time of the problem, and cells are made of nodes that exist."""
+    x, dim, size = finite_numbers(reference.x, "the nodes of the reference"), problem.schema.dim, problem.domain.size
+    if x.ndim != 2 or x.shape[1] != dim or not len(x):
+        raise ValueError(f"the nodes of the reference have the shape {x.shape}; it is (n, {dim})")
+    if problem.mapping is None:
+        depth = np.asarray(depths(problem.domain, x))
+        if depth.max() > OUTSIDE * size:
+            place = ", ".join(f"{c:.4g}" for c in x[int(depth.argmax())])
+            raise ValueError(f"the node ({place}) of the reference lies outside the domain, by {depth.max():.2g}")
+    if (reference.times is not None) != (problem.time is not None):
+        raise ValueError(f"the reference has {'no ' * (reference.times is None)}times and the problem has "
+                         f"{'no ' * (problem.time is None)}time")
+    if reference.times is not None and problem.time is not None:
+        times, (start, end) = finite_numbers(reference.times, "the times of the reference"), problem.time
+        slack = 1e-9 * (end - start)
+        if times.ndim != 1 or not ((times >= start - slack) & (times <= end + slack)).all():
+            raise ValueError(f"the times of the reference, {np.ravel(times)[:5].tolist()}, are not instants from "
+                             f"{start:g} to {end:g}")
+    if reference.cells is not None:
+        cells = np.asarray(reference.cells)
+        whole = cells.ndim == 2 and cells.shape[1] == dim + 1 and np.issubdtype(cells.dtype, np.integer)
+        if not whole or cells.min(initial=0) < 0 or cells.max(initial=0) >= len(x):
+            raise ValueError(f"the cells of the reference are {dim + 1} numbers of its {len(x)} nodes each, from 0 on")
 
 
 def measure_errors(solution: Solved, reference: Reference | None) -> dict[str, dict[str, Any]]:

@@ -70,8 +70,9 @@ def field_errors(
 ) -> dict[str, Any]:
     """All metrics of one field; with `times` (k,), of arrays (k, n, …), averaged over the times.
 
-    The average is the paper's: the mean over the times of the metric at each time, None if it is not defined
-    at one of them; "max" is the largest over all times. `by_time` lists the metrics at each "time".
+    The average is the paper's: the mean over the times of the metric at each time; where the reference is zero at one
+    of them, WMAPE and relative L2 are those of all times together, and MAPE is None; "max" is the largest over all
+    times. `by_time` lists the metrics at each "time".
     """
     p, r = _pair(prediction, reference)
     if times is None:
@@ -86,6 +87,10 @@ def field_errors(
         for i, t in enumerate(instants)
     ]
     average: dict[str, Any] = {name: _mean([row[name] for row in by_time]) for name in METRICS}
+    many = None if weights is None else np.tile(np.asarray(weights, float), len(instants))
+    for name in ("wmape", "relative_l2"):  # over all times, where the reference is zero at one of them
+        if average[name] is None:
+            average[name] = METRICS[name](p.reshape(-1, *p.shape[2:]), r.reshape(-1, *r.shape[2:]), many)
     return {**average, "max": largest(p, r), "by_time": by_time}
 
 

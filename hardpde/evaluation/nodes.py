@@ -11,16 +11,19 @@ from hardpde.evaluation.certificate import boundary_points
 from hardpde.evaluation.errors import predict_on, typical
 from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference, known_values
+from hardpde.support.compiling import jit_simply
+
+FLAT = 1e-9  # of the domain's size cubed: four nodes of one wall make no tetrahedron
 
 
 def nodes(problem: Problem, reference: Reference | None, points: int = 4000) -> Reference:
     """Where to look at a solution: the reference's mesh, or one of the domain, with the known solution on it."""
     dim = problem.schema.dim
-    if reference is not None and (reference.cells is not None or dim > 2 or (dim == 1 and problem.exact is None)):
+    if reference is not None and (reference.cells is not None or dim > 3 or (dim != 2 and problem.exact is None)):
         return reference
     times = None if problem.time is None else np.linspace(*problem.time, 11)
     cells = None
-    if dim > 2:
+    if dim > 3:
         x = np.asarray(problem.domain.sample(jax.random.key(21), points))
     elif dim == 1:
         (lo,), (hi,) = problem.domain.bounds
@@ -30,11 +33,16 @@ def nodes(problem: Problem, reference: Reference | None, points: int = 4000) -> 
         x = np.concatenate([np.asarray(problem.domain.sample(jax.random.key(21), points)), *edge])
         x = x[np.unique(np.round(x, 9), axis=0, return_index=True)[1]]
         cells = Delaunay(x).simplices
-        inside = np.asarray(jax.jit(jax.vmap(problem.domain.sdf))(x[cells].mean(axis=1))) < 1e-9
-        cells = cells[inside]
+        inside = np.asarray(jit_simply(jax.vmap(problem.domain.sdf))(x[cells].mean(axis=1))) < 1e-9
+        cells = cells[inside & (_volumes(x, cells) > FLAT * (problem.domain.size**dim if dim == 3 else 0.0))]
     if problem.mapping is not None:
         x = typical(problem).places(x)
     return Reference(x, known_solution(problem, x, times), times, cells)
+
+
+def _volumes(x: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Volumes of simplices (c,), times as many as there are orders of their edges."""
+    return np.abs(np.linalg.det(x[cells[:, 1:]] - x[cells[:, :1]]))
 
 
 class Seen(NamedTuple):
@@ -67,7 +75,7 @@ def plane(problem: Problem, points: int = 81) -> Reference | None:
         return np.concatenate([y, np.broadcast_to((low + high)[2:] / 2, (len(y), len(low) - 2))], axis=1)
 
     def sdf(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        value, slope = jax.jit(jax.vmap(jax.value_and_grad(problem.domain.sdf)))(lifted(y))
+        value, slope = jit_simply(jax.vmap(jax.value_and_grad(problem.domain.sdf)))(lifted(y))
         return np.asarray(value), np.asarray(slope)[:, :2]
 
     value, _ = sdf(flat)

@@ -8,7 +8,7 @@ from functools import wraps
 from html import escape
 from typing import Any
 
-from hardpde.evaluation.base import Solved
+from hardpde.evaluation.base import UNTRAINED, Solved, last_losses
 from hardpde.problem.problem import Problem
 from hardpde.support.tables import html_table
 
@@ -53,12 +53,13 @@ def problem_html(problem: Problem) -> str:
 def solution_html(solution: Solved) -> str:
     """Losses, errors where they can be known, why each stage ended and a picture of the first field."""
     settings, training = solution.settings, solution.training
-    facts = [("method", f"{settings['method_name']}, preset {settings['preset']}, seed {settings['seed']}"),
+    solver = settings.get("solver", "train")
+    how = f"solver {solver}" if solver in UNTRAINED else f"preset {settings['preset']}"
+    facts = [("method", f"{settings['method_name']}, {how}, seed {settings['seed']}"),
              ("weights", f"{solution.parameters:,}")]
     if training.history:
-        last = training.history[-1]
-        facts += [("loss", f"{last['loss']:.3e}"), ("held-out loss", f"{last['held_out']:.3e}"),
-                  ("training", f"{training.seconds:.1f} s")]
+        facts += [(name, f"{value:.3e}") for name, value in last_losses(training.history).items()]
+        facts += [("solving" if solver in UNTRAINED else "training", f"{training.seconds:.1f} s")]
     endings = [(row["stage"], f"{row['steps']:,}", row["why"]) for row in training.endings]
     errors = [(name, *(_number(found.get(key)) for key in ("mae", "relative_l2", "max")))
               for name, found in _errors(solution).items()]

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
 
 from hardpde.evaluation.metrics import METRICS
 
@@ -40,6 +39,8 @@ def interval(values: Sequence[float]) -> tuple[float, float | None]:
     if len(v) == 1:
         return mean, None
     spread = float(np.std(v / scale, ddof=1)) / len(v) ** 0.5
+    from scipy.stats import t as student  # takes a third of a second
+
     return mean, float(student.ppf((1 + CONFIDENCE) / 2, len(v) - 1)) * spread * scale
 
 

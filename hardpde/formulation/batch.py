@@ -36,6 +36,12 @@ class Batch(NamedTuple):
     weights: Array | None = None
 
 
+def up_to(batch: Batch, slots: int) -> Batch:
+    """A batch of an ansatz without the slots of its jets after so many."""
+    offset, terms = jax.tree.map(lambda jet: jet[..., :slots, :], (batch.offset, batch.terms))
+    return batch._replace(offset=offset, terms=terms)
+
+
 @partial(jax.tree_util.register_dataclass, data_fields=["index"], meta_fields=["count"])
 @dataclass(frozen=True)
 class Shard:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.ansatz.base import Term, combine, jets, laplacian_over
+from hardpde.ansatz.base import Term, combine, laplacian_over
 from hardpde.ansatz.exact import Exact
 from hardpde.formulation.batch import ALL_POINTS, Batch, Shard, cast, penalty_places, shard_rows
 from hardpde.formulation.engine import Engine
@@ -22,7 +22,7 @@ from hardpde.formulation.points import adaptive_choice, graded, uniform
 from hardpde.formulation.scales import residual_scale
 from hardpde.problem.fields import Schema
 from hardpde.problem.problem import Problem
-from hardpde.support.compiling import run_on_cpu
+from hardpde.support.compiling import jit_simply, run_on_cpu, traced
 
 RARE = 0.03  # of the points
 MOST = 16  # collars that may hold one point
@@ -32,13 +32,14 @@ ENOUGH = 20_000  # points that show how many lie in how many collars
 
 
 def built_in(problem: Problem, network: Callable[[Array, int, int], Model], inputs: Callable[[Array], Array], *,
-             engine: Engine, adaptive: bool = False, sampling: str = "graded",
+             engine: Engine, adaptive: bool = False, sampling: str = "graded", marched: bool = False,
+             fades: float = 0.0,
              penalise: Callable[[Problem, int, int], tuple[Penalty, ...]] = stated_penalties) -> Formulation:
     """The exact ansatz on any network: network(key, inputs, outputs) makes one, inputs(x) is what it is given.
 
-    penalise(problem, points, chunks): what the loss asks for beside the equations.
+    penalise(problem, points, chunks): what the loss asks for beside the equations. marched, fades: as in `Exact`.
     """
-    collars = Collars(Exact(problem, inputs), problem, graded if sampling == "graded" else uniform,
+    collars = Collars(Exact(problem, inputs, marched, fades), problem, graded if sampling == "graded" else uniform,
                       engine.points + engine.points // 4 + 256)
     chunks = engine.chunks(ROWS // (1 + problem.derivatives))
     classes = class_sizes(collars.counts(), engine.points, chunks)
@@ -76,7 +77,7 @@ class Collars:
             ids, counts = over_points(lambda x: self.ansatz.active(x, most), x)
             return x, ids.T, counts
 
-        return jax.jit(look)
+        return jit_simply(look)
 
     def counts(self) -> np.ndarray:
         """In how many collars each of many candidates lies."""
@@ -91,7 +92,7 @@ class Collars:
 
     @cached_property
     def _most(self) -> Callable[[Array], Array]:
-        return jax.jit(lambda x: jax.vmap(lambda x: self.ansatz.active(x, 1)[1])(x).max())
+        return jit_simply(lambda x: jax.vmap(lambda x: self.ansatz.active(x, 1)[1])(x).max())
 
     def of_penalty(self, penalty: Penalty) -> int:
         """The slots of what a penalty draws: found from many points, once, as a draw has fixed shapes."""
@@ -126,9 +127,21 @@ class Drawing:
         """Points that do not follow the model."""
         return self.draw(key, None, shard)
 
-    def at(self, x: np.ndarray, derivatives: bool = False) -> Batch:
-        """The batch of any points, in their order."""
-        return self._anywhere(jnp.asarray(x), self.collars.slots(jnp.asarray(x)), derivatives)
+    def at(self, x: np.ndarray, order: int = 0) -> Batch:
+        """The batch of any points, in their order.
+
+        Where so many points were looked at before, with as many slots or more, nothing is compiled again.
+        """
+        places, known = jnp.asarray(x), self._slots_of.setdefault((len(x), order), set())
+        least = max(self.collars.slots(places), len(self.classes) - 1)
+        slots = min((many for many in known if many >= least), default=least)
+        known.add(slots)
+        return self._anywhere(places, slots, order)
+
+    @cached_property
+    def _slots_of(self) -> dict[tuple[int, int], set[int]]:
+        """The slots for which so many points were looked at, with derivatives up to such an order."""
+        return {}
 
     def _choose(self, key: Array) -> tuple[Array, Array]:
         return run_on_cpu(lambda key: pick(*self.collars.look(key), self.classes), key)
@@ -139,7 +152,7 @@ class Drawing:
             own = tuple(size // shard.count for size in self.classes)
             return cast(self._assembled(shard_rows(shard, x, 0), shard_rows(shard, ids, 0), own), self.dtype)
 
-        return jax.jit(batch)
+        return jit_simply(batch)
 
     @cached_property
     def _refine(self) -> Callable[[Array, Model], tuple[Array, Array]]:
@@ -160,25 +173,25 @@ class Drawing:
         return jax.jit(refine)
 
     @cached_property
-    def _anywhere(self) -> Callable[[Array, int, bool], Batch]:
-        def anywhere(x: Array, most: int, differentiate: bool) -> Batch:
+    def _anywhere(self) -> Callable[[Array, int, int], Batch]:
+        def anywhere(x: Array, most: int, order: int) -> Batch:
             ids, _ = jax.vmap(lambda x: self.collars.ansatz.active(x, most))(x)
-            return self._assembled(x, ids, (*[0] * most, len(x)), differentiate)
+            return self._assembled(x, ids, (*[0] * most, len(x)), order)
 
-        return jax.jit(anywhere, static_argnums=(1, 2))
+        return jit_simply(anywhere, static_argnums=(1, 2))
 
     @cached_property
     def _penalised(self) -> Callable[[Array, int, Shard], Batch]:
         def penalised(key: Array, k: int, shard: Shard) -> Batch:
             x, data = penalty_places(self.penalties[k], key, shard)
-            return cast(self._anywhere(x, self.reached[k], True)._replace(data=data), self.dtype)
+            return cast(self._anywhere(x, self.reached[k], 2)._replace(data=data), self.dtype)
 
-        return jax.jit(penalised, static_argnums=1)
+        return jit_simply(penalised, static_argnums=1)
 
-    def _assembled(self, x: Array, ids: Array, classes: tuple[int, ...], differentiate: bool = True) -> Batch:
+    def _assembled(self, x: Array, ids: Array, classes: tuple[int, ...], order: int = 2) -> Batch:
         problem = self.collars.problem
-        return assemble(self.collars.ansatz, self.scale, x, ids, classes, differentiate,
-                        problem.schema.dim if problem.order == 2 else 0)
+        return assemble(self.collars.ansatz, self.scale, x, ids, classes, order > 0,
+                        problem.schema.dim if order == problem.order == 2 else 0)
 
 
 def class_sizes(counts: np.ndarray, points: int, chunks: int) -> tuple[int, ...]:
@@ -236,15 +249,14 @@ def assemble(ansatz: Exact, scale: Callable[[Array], Array], x: Array, ids: Arra
     most = len(classes) - 1
     corrected = sum(classes[1:])
 
-    def jet(function: Callable[..., Any], *points: Array) -> Any:
-        return over_points(lambda x, *more: jets(lambda x: function(x, *more), x, differentiate, second,
-                                                 ansatz.schema.coordinates), *points)
+    def jet(corrections: bool, *points: Array) -> Any:
+        return over_points(ansatz.jets_of(corrections, differentiate, second), *points)
 
     views = range(len(ansatz.views))
-    offset, matrices, inputs = jet(ansatz.main, x)  # (m, 1 + c, n), (v, m, o, 1 + c, n), (v, f, 1 + c, n)
+    offset, matrices, inputs = jet(False, x)  # (m, 1 + c, n), (v, m, o, 1 + c, n), (v, f, 1 + c, n)
     terms = [Term(inputs[v], matrices[v]) for v in views]
     if corrected:
-        c, matrices, inputs, dual = jet(ansatz.corrections, x[:corrected], ids[:corrected, :most])
+        c, matrices, inputs, dual = jet(True, x[:corrected], ids[:corrected, :most])
         offset = offset.at[..., :corrected].add(c)
         for s, v in product(range(most), views):
             rows = sum(classes[s + 1 :])
@@ -258,10 +270,23 @@ def exact_state(schema: Schema, model: Model, batch: Batch) -> Array:
     over = laplacian_over(schema, batch.offset)
     plain, dual = (stack_terms([term for term in batch.terms if (term.dual is not None) == steep])
                    for steep in (False, True))
-    outputs: list[Array] = jnp.split(model.jet(plain.inputs, over), plain.borders, axis=-1)
-    if dual is not None:
-        outputs += jnp.split(model.dual_jet(dual.inputs, dual.dual, over), dual.borders, axis=-1)
-    return combine(batch.offset, batch.terms, outputs, over)
+    found = model.jet(plain.inputs, over)
+    slopes = None if dual is None else model.dual_jet(dual.inputs, dual.dual, over)
+    together = _combined if traced(found) else _combined_apart
+    return together(batch.offset, batch.terms, found, slopes, over)
+
+
+def _combined(offset: Array, terms: tuple[Term, ...], found: Array, slopes: Array | None, over: int) -> Array:
+    """The state from the network's jets at the inputs of all terms: of those without a dual, then of the others."""
+    outputs: list[Array] = []
+    for jet, steep in ((found, False), (slopes, True)):
+        lengths = [term.inputs.shape[-1] for term in terms if (term.dual is not None) == steep]
+        if jet is not None:
+            outputs += jnp.split(jet, np.cumsum(lengths)[:-1], axis=-1)
+    return combine(offset, terms, outputs, over)
+
+
+_combined_apart = jit_simply(_combined, static_argnums=4)
 
 
 class Stacked(NamedTuple):
@@ -269,14 +294,12 @@ class Stacked(NamedTuple):
 
     inputs: Array
     dual: Array | None
-    borders: np.ndarray
 
 
 def stack_terms(terms: list[Term]) -> Any:
     """The inputs of terms side by side; None without terms."""
     if not terms:
         return None
-    borders = np.cumsum([term.inputs.shape[-1] for term in terms])[:-1]
     duals = [term.dual for term in terms if term.dual is not None]
     dual = jnp.concatenate(duals, axis=-1) if duals else None
-    return Stacked(jnp.concatenate([term.inputs for term in terms], axis=-1), dual, borders)
+    return Stacked(jnp.concatenate([term.inputs for term in terms], axis=-1), dual)

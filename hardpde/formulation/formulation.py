@@ -1,6 +1,6 @@
 """Formulations: a model, its points, and what is minimised."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -12,6 +12,7 @@ from jax import Array
 
 from hardpde.formulation.batch import Batch, compiled_split, is_cut, split_batch, uncut
 from hardpde.formulation.energy import PointFunction
+from hardpde.formulation.free_levels import levelled
 from hardpde.formulation.jacobian import jacobian
 from hardpde.formulation.objective import Model, Terms
 from hardpde.formulation.penalties import Penalty
@@ -28,8 +29,9 @@ class Formulation:
 
     init(key): a model. draw(key, model, shard): points with all that is needed there, drawn where the model's residual
     is large if the method is told so; of a draw, only a shard may be wanted. state(model, batch): the state as a jet.
-    at(x, derivatives): the batch of given points. chunks: into how many parts a batch is cut on the way (on
-    a CPU small parts stay in the cache). penalties: what the loss asks for at boundary points, beside the equations.
+    at(x, order): the batch of given points, with derivatives up to that order (2: the Laplacian, where the equations
+    have one). chunks: into how many parts a batch is cut on the way (on a CPU small parts stay in the cache).
+    penalties: what the loss asks for at boundary points, beside the equations.
     balance: how the weights of the terms follow the training; None: they stay as they are. separable: the state at a
     point depends on that point of the batch alone. devices: how many may share the points evenly
     (`hardpde.formulation.sharded`). energy: a density whose integral is minimised, in place of squared residuals.
@@ -105,17 +107,25 @@ class Formulation:
             return jax.jacrev(self.residual_vector)(model, batch)
         return jacobian(self.terms, model, uncut(batch))
 
-    def jet(self, model: Model, x: np.ndarray) -> np.ndarray:
-        """The state and its derivatives (n, m, slots) at points (n, c), in double precision."""
-        return self._evaluation.jet(model, x)
+    def jet(self, model: Model, x: np.ndarray, order: int = 2) -> np.ndarray:
+        """The state and its derivatives (n, m, slots) at points (n, c), in double precision; order 2: with the
+        Laplacian where the equations have one."""
+        found = self._evaluation.jet(model, x, order)
+        return levelled(self.problem, lambda x: self._evaluation.jet(model, x, 1), np.asarray(x, float), found)
+
+    def batches(self, x: np.ndarray, order: int = 2) -> Iterator[tuple[Batch, int]]:
+        """The batches of points (n, c), in blocks of a few sizes, and how many of the points of each count."""
+        return self._evaluation.batches(x, order)
 
     def predict(self, model: Model, x: np.ndarray) -> np.ndarray:
         """The state (n, m) at points (n, c), in double precision."""
-        return self._evaluation.value(model, x)
+        found = self._evaluation.value(model, x)[..., None]
+        return levelled(self.problem, lambda x: self._evaluation.value(model, x)[..., None], np.asarray(x, float),
+                        found)[..., 0]
 
     @cached_property
     def _evaluation(self) -> Evaluation:
-        return Evaluation(self.state, self.at)
+        return Evaluation(self.state, self.at, self.problem.schema.coordinates)
 
     def _over_chunks(self, part: Callable[[Model, Batch], Any], model: Model, batch: Batch) -> Any:
         """The mean of a function over the parts of a batch, one after the other."""

@@ -13,6 +13,7 @@ from hardpde.problem.parameters import append
 from hardpde.problem.periods import Period
 from hardpde.problem.problem import Problem
 
+INNERMOST = 0.1  # of a thin layer: no point is nearer to its wall
 EARLIEST = 1e-6  # of the time span: √t has no derivative at its start
 
 
@@ -106,7 +107,10 @@ def _near(problem: Problem, key: Array, n: int) -> Array:
     share = measure / np.array([measure[bodies == b].sum() for b in bodies])  # every body alike
     which, far, where, side = jax.random.split(key, 4)
     ids = jax.random.choice(which, len(layout.pieces), (n,), p=jnp.asarray(share / share.sum()))
-    depth = 2 * jnp.asarray(layout.collar)[ids] * jax.random.uniform(far, (n,)) ** 1.5
+    reach, share_of = 2 * jnp.asarray(layout.collar)[ids], jax.random.uniform(far, (n,))
+    thin = problem.hints.thin
+    inner = None if thin is None else INNERMOST * min(thin, problem.domain.size) / reach
+    depth = reach * (share_of**1.5 if inner is None else inner**share_of)
     feet, normals = place(layout.pieces, ids, jax.random.uniform(where, (n, problem.schema.dim)))
     both = jnp.asarray([piece.two_sided for piece in layout.pieces])[ids]
     depth = jnp.where(both & jax.random.bernoulli(side, shape=(n,)), -depth, depth)

@@ -14,8 +14,8 @@ from hardpde.problem.problem import Problem
 def plain_scale(problem: Problem) -> Callable[[Array], Array]:
     """All factors of the residuals are 1, (e,)."""
     schema = problem.schema
-    size = jax.eval_shape(problem.residuals, jnp.zeros(schema.point), jnp.zeros(schema.size),
-                          jnp.zeros((problem.derivatives, schema.size))).shape
+    size = jax.eval_shape(problem.residuals, np.zeros(schema.point), np.zeros(schema.size),
+                          np.zeros((problem.derivatives, schema.size))).shape
     return lambda x: jnp.ones(size)
 
 

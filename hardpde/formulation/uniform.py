@@ -38,8 +38,8 @@ def uniformly_drawn(problem: Problem, init: Callable[[Array], Model], state: Cal
         """Fresh points, whatever the model."""
         return sampled(key, shard)
 
-    def anywhere(x: np.ndarray, derivatives: bool = False) -> Batch:
+    def anywhere(x: np.ndarray, order: int = 0) -> Batch:
         """The batch of any points, in their order."""
-        return prepared(jnp.asarray(x), derivatives)
+        return prepared(jnp.asarray(x), order > 0)
 
     return Formulation(problem, init, draw, draw, state, anywhere, points, jnp.dtype(dtype), **more)

@@ -5,8 +5,8 @@ from hardpde.geometry.algorithms.nearby import Nearby
 from hardpde.geometry.algorithms.sampling import rejection_sample
 from hardpde.geometry.algorithms.stacking import safe_norm
 from hardpde.geometry.base import Boundary, Kind, Piece, Shape, TimeSlice, at_times
-from hardpde.geometry.checks import check_shape
-from hardpde.geometry.csg import Difference, Intersection, Union
+from hardpde.geometry.checks import check_shape, parts_of
+from hardpde.geometry.csg import Difference, Intersection, Union, describe
 from hardpde.geometry.inlay import Inlay
 from hardpde.geometry.kinds import Arc, Face, Segment, Sphere, direction
 from hardpde.geometry.moving import moving, moving_all
@@ -15,6 +15,7 @@ from hardpde.geometry.read.airfoils import airfoil, read_airfoil
 from hardpde.geometry.read.drawings import read_outline
 from hardpde.geometry.read.meshes import read_mesh
 from hardpde.geometry.read.surfaces import read_surface
+from hardpde.geometry.revolved import Cone, Cylinder, Revolved
 from hardpde.geometry.shapes import Ball, Box, Interval, Polygon, Primitive
 from hardpde.geometry.solids import Patch, Plate, Solid
 
@@ -23,6 +24,8 @@ __all__ = [
     "Ball",
     "Boundary",
     "Box",
+    "Cone",
+    "Cylinder",
     "Difference",
     "Face",
     "Inlay",
@@ -36,6 +39,7 @@ __all__ = [
     "Plate",
     "Polygon",
     "Primitive",
+    "Revolved",
     "Segment",
     "Shape",
     "Solid",
@@ -46,11 +50,13 @@ __all__ = [
     "airfoil",
     "at_times",
     "check_shape",
+    "describe",
     "direction",
     "distances",
     "gap_matrix",
     "moving",
     "moving_all",
+    "parts_of",
     "read_airfoil",
     "read_mesh",
     "read_outline",

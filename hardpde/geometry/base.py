@@ -7,6 +7,7 @@ than the shape's dimension d (time last), the geometry then sees x[:d].
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 
 from hardpde.geometry.algorithms.sampling import allocate, check_survival, redraw_until
 from hardpde.geometry.algorithms.stacking import curvatures, distances, feet, normals, place, safe_norm
+from hardpde.support.compiling import jit_simply
 
 Bounds = tuple[tuple[float, ...], tuple[float, ...]]
 
@@ -179,6 +181,20 @@ class Shape(ABC):
             groups.setdefault(piece.name, []).append(piece)
         return {name: Boundary(name, tuple(members), self) for name, members in groups.items()}
 
+    def shifted(self, by: Sequence[float]) -> Shape:
+        """The shape, moved by a vector (d,)."""
+        from hardpde.geometry.placed import shifted
+
+        return shifted(self, by)
+
+    def turned(self, degrees: float, axis: Sequence[float] | None = None,
+               about: Sequence[float] | None = None) -> Shape:
+        """The shape, turned about a point: in the plane counter-clockwise, in space about an axis by the right hand.
+        """
+        from hardpde.geometry.placed import turned
+
+        return turned(self, degrees, axis, about)
+
     def __or__(self, other: Shape) -> Shape:
         from hardpde.geometry.csg import Union
 
@@ -231,7 +247,7 @@ class Boundary:
         points, k = self._nearest(x)
         return curvatures(self.pieces, points)[k]
 
-    @partial(jax.jit, static_argnums=(0, 2))
+    @partial(jit_simply, static_argnums=(0, 2))
     def sample(self, key: jax.Array, n: int) -> jax.Array:
         """n points (n, d), uniform over the surviving parts of the pieces; n is static under jit."""
         first, later = jax.random.split(key)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 
 from hardpde.geometry.algorithms.gaps import TOUCH, closed_gaps, is_uncut, numeric_gap
@@ -12,11 +11,12 @@ from hardpde.geometry.base import Shape
 from hardpde.geometry.csg import Compound, Difference, contained, describe, near_pairs
 from hardpde.geometry.inlay import Inlay
 from hardpde.geometry.shapes import Ball
+from hardpde.support.compiling import jit_simply
 
 
 def check_shape(shape: Shape) -> None:
     """Raise ValueError where holes or inlays meet each other or the outer solid, or where the domain is empty."""
-    for node in _nodes(shape):
+    for node in parts_of(shape):
         if isinstance(node, Difference):
             _check_holes(node)
         elif isinstance(node, Inlay):
@@ -25,10 +25,11 @@ def check_shape(shape: Shape) -> None:
         raise ValueError("the domain is empty: nothing is left of it; check what is subtracted")
 
 
-def _nodes(shape: Shape) -> list[Shape]:
+def parts_of(shape: Shape) -> list[Shape]:
+    """The shape, and all that it is made of."""
     parts = shape.operands if isinstance(shape, Compound) else ()
     parts = (shape.base, shape.inner) if isinstance(shape, Inlay) else parts
-    return [shape, *[node for part in parts for node in _nodes(part)]]
+    return [shape, *[node for part in parts for node in parts_of(part)]]
 
 
 def _check_holes(node: Difference) -> None:
@@ -72,7 +73,7 @@ def _surface(shape: Shape, n: int = 128) -> np.ndarray:
     pieces = shape.pieces
     which = np.repeat(np.arange(len(pieces)), n)
     u = np.tile(unit_points(n, shape.dim), (len(pieces), 1))
-    return concrete(jax.jit(place, static_argnums=0), pieces, which, u)[0]
+    return concrete(jit_simply(place, static_argnums=0), pieces, which, u)[0]
 
 
 def solid_gap(one: Shape, two: Shape, tol: float) -> float:

@@ -296,6 +296,12 @@ class Polygon(Primitive):
         array = np.array(self.points)
         return floats(array.min(axis=0)), floats(array.max(axis=0))
 
+    def extrude(self, low: float, high: float, bottom: str | None = None, top: str | None = None) -> Shape:
+        """The prism over it from z = low to z = high; edges name its sides, `bottom` and `top` its ends."""
+        from hardpde.geometry.extruded import extruded
+
+        return extruded(self, low, high, bottom, top)
+
     @property
     def family(self) -> Hashable:
         return "polygon", len(self.points)

@@ -13,8 +13,8 @@ from hardpde.problem.fields import flat
 from hardpde.problem.layout import stacked_rows
 from hardpde.problem.parameters import Undeclared, append
 from hardpde.problem.periods import check_period
-from hardpde.support.compiling import compiled_quickly
-from hardpde.support.messages import evaluating, first_line
+from hardpde.support.compiling import compiled_quickly, jit_simply
+from hardpde.support.messages import evaluating, in_ones_words
 
 if TYPE_CHECKING:
     from hardpde.problem.problem import Problem
@@ -25,9 +25,11 @@ def check_conditions(problem: "Problem") -> None:
     with compiled_quickly():
         for condition in problem.pointwise:
             check_linear(problem, condition)
+        _check_number(problem)
         _ = problem.layout, problem.views
         if problem.layout.slopes.any():
             check_slopes(problem)
+        _check_initial_gradients(problem)
         for period in problem.periods:
             if period.hard:
                 check_period(problem, period)
@@ -38,7 +40,7 @@ def check_linear(problem: "Problem", condition: Condition) -> None:
     where = f"condition '{condition.name}' on '{condition.on}'"
     boundary, schema = problem.boundaries[condition.on], problem.schema
 
-    @jax.jit
+    @jit_simply
     def evaluate(key: Array, q1: Array, q2: Array) -> tuple[list[Array], Array, Array]:
         points = boundary.sample(key, 4)
         normals = jax.vmap(boundary.normal)(points)[:, : schema.dim]
@@ -70,7 +72,70 @@ def check_linear(problem: "Problem", condition: Condition) -> None:
         raise ValueError(f"the data of {where}: {error}") from None
     except Exception as error:
         raise ValueError(f"the data of {where} cannot be evaluated or does not have {f1.shape[1]} rows: "
-                         f"{first_line(error)}") from None
+                         f"{in_ones_words(error)}") from None
+
+
+def _check_number(problem: "Problem") -> None:
+    """No boundary has more conditions on values and normal derivatives than there are equations for them."""
+    schema, gradients = problem.schema, dict(problem.schema.gradients)
+    if problem.measurements or (problem.order == 2 and gradients):
+        return
+    plain = [name for name in schema.names if name not in gradients]
+    most = sum(schema.slices[name].stop - schema.slices[name].start for name in plain)
+    by_name: dict[str, list[Condition]] = {}
+    for condition in problem.pointwise:
+        if condition.on != INITIAL:
+            by_name.setdefault(condition.on, []).append(condition)
+    for name, stated in by_name.items():
+        if len(stated) < 2:
+            continue
+        boundary = problem.boundaries[name]
+        x = boundary.sample(jax.random.key(3), 2)
+        n = jax.vmap(boundary.normal)(x)[:, : schema.dim]
+
+        def rows(x: Array, n: Array, stated: list[Condition] = stated) -> Array:
+            a, _ = stacked_rows(stated, schema, x, n)
+            columns = [a[:, schema.slices[field]] for field in plain]
+            for gradient in gradients:
+                part = a[:, schema.slices[gradient]]
+                columns.append(part.reshape(len(a), -1, schema.dim) @ n)
+            return jnp.concatenate([*columns, a[:, schema.size :]], axis=1)
+
+        found = np.asarray(jit_simply(jax.vmap(rows))(problem.everywhen(x), n))
+        found = found / np.maximum(np.linalg.norm(found, axis=2, keepdims=True), 1e-300)
+        if (rank := int(np.linalg.matrix_rank(found, tol=1e-6).max())) > most:
+            raise ValueError(f"'{name}' has {rank} conditions, {', '.join(c.name for c in stated)}, for {most} unknown "
+                             f"field{'s' * (most > 1)}; keep {most}, as values and normal derivatives cannot both be "
+                             f"chosen")
+
+
+def _check_initial_gradients(problem: "Problem") -> None:
+    """An initial gradient is that of the initial field."""
+    schema = problem.schema
+    stated = [condition for condition in problem.pointwise if condition.on == INITIAL]
+    if len(stated) < 2 or not schema.gradients or problem.time is None or problem.mapping is not None:
+        return
+    normal, m = jnp.zeros(schema.dim), schema.size
+
+    def begin(x: Array) -> tuple[Array, Array]:
+        """What the rows say the state is, and the projector on what they say."""
+        a, g = stacked_rows(stated, schema, x, normal)
+        inverse = jnp.linalg.pinv(a[:, :m])
+        return inverse @ g, inverse @ a[:, :m]
+
+    x = append(problem.parameters, at_times(problem.domain.sample(jax.random.key(6), 64), problem.time[0]))
+    found = jit_simply(jax.vmap(lambda x: (*begin(x), jax.jacfwd(lambda y: begin(y)[0])(x)[:, : schema.dim])))(x)
+    q, known, slope = map(np.asarray, found)
+    said = np.all(np.abs(known - np.eye(m)) < 1e-9, axis=2)  # (n, m): these components are said
+    for gradient, base in schema.gradients:
+        both = said[:, schema.slices[gradient]].all(1) & said[:, schema.slices[base]].all(1)
+        true = slope[:, schema.slices[base]].reshape(len(q), -1)
+        miss = np.where(both, np.abs(q[:, schema.slices[gradient]] - true).max(axis=1), 0.0)
+        worst = int(miss.argmax())
+        if miss[worst] > 1e-8 * max(1.0, np.abs(true).max()):
+            place = ", ".join(f"{c:.4g}" for c in np.asarray(x)[worst, : schema.dim])
+            raise ValueError(f"the initial condition of '{gradient}' is not the gradient of that of '{base}': they "
+                             f"differ by {miss[worst]:.3g} at ({place}); leave it out, it follows")
 
 
 def check_slopes(problem: "Problem") -> None:
@@ -97,7 +162,7 @@ def check_slopes(problem: "Problem") -> None:
 
         x = piece.sample(jax.random.key(6), 16)
         early = append(problem.parameters, at_times(x, start))
-        off = np.asarray(jax.jit(jax.vmap(miss))(early, jax.vmap(piece.normal)(x)))
+        off = np.asarray(jit_simply(jax.vmap(miss))(early, jax.vmap(piece.normal)(x)))
         if off.max() > 1e-8:
             raise ValueError(f"the normal derivative on '{piece.name}' and the initial condition disagree by "
                              f"{off.max():.3g} at the start of time; make them agree, or state gradient fields")

@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.problem.fields import Schema, State, flat
-from hardpde.support.checking import is_number, is_positive
+from hardpde.support.checking import is_number, is_positive, is_text
 
 INITIAL = "initial"  # the name of the slice t = start
 
@@ -30,6 +30,9 @@ class Condition:
 
     def __post_init__(self) -> None:
         _check_place(self.on)
+        if is_text(self.rhs):
+            raise ValueError(f"the data of the condition '{self.name}' on '{self.on}' are the text {self.rhs!r}; give "
+                             f"a number or a function of x")
         if not callable(self.lhs):
             raise ValueError(f"the left side of the condition on '{self.on}' is {self.lhs!r}; it is a function "
                              f"of q, x and n")

@@ -9,7 +9,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from hardpde.problem.conditions import Condition, Periodic
+from hardpde.problem.datum import Datum
 from hardpde.problem.fields import State
+from hardpde.problem.hints import Residual
 from hardpde.problem.parameters import Parameter, single
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 _OF_THE_POINT = ("inputs", "outputs", "guess", "scale", "distances", "normals")  # hints
 
 
-def together(stated: Any) -> tuple[Parameter, ...]:
+def in_order(stated: Any) -> tuple[Parameter, ...]:
     """The parameters of a problem: all that were made together, in their order."""
     found = tuple(stated)
     for place, parameter in enumerate(found):
@@ -43,7 +45,15 @@ def member(family: "Problem", stated: Mapping[str, float]) -> "Problem":
     def residual(x: Array, q: State, dq: State) -> Any:
         return family.residual(full(x), q, dq)
 
+    easier = family.hints.continuation
+
+    def continuation(s: Any) -> Residual:
+        assert easier is not None
+        found = easier(s)
+        return lambda x, q, dq: found(full(x), q, dq)
+
     hints = {name: _at(full, getattr(family.hints, name)) for name in _OF_THE_POINT}
+    hints["continuation"] = easier and continuation
     reference = family.reference
     return family.derived(
         residual=residual, conditions=tuple(_condition_at(full, one) for one in family.conditions), parameters=(),
@@ -59,7 +69,9 @@ def _at(full: Callable[[Array], Array], stated: Any) -> Any:
     return (lambda x: stated(full(x))) if callable(stated) else stated
 
 
-def _condition_at(full: Callable[[Array], Array], one: Condition | Periodic) -> Condition | Periodic:
+def _condition_at(full: Callable[[Array], Array], one: Condition | Periodic | Datum) -> Condition | Periodic | Datum:
     if isinstance(one, Periodic):
         return one
+    if isinstance(one, Datum):
+        return replace(one, value=_at(full, one.value))
     return replace(one, lhs=lambda q, x, n: one.lhs(q, full(x), n), rhs=_at(full, one.rhs))

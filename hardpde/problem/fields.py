@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
-from hardpde.support.checking import is_whole
+from hardpde.support.checking import is_text, is_whole
 
 
 @dataclass(frozen=True)
@@ -139,9 +140,20 @@ class Derivative(NamedTuple):
     time: Array | None
     laplacian: Array | None = None
 
+    def __getitem__(self, index: Any) -> Any:
+        raise ValueError(f"derivatives have names: ∂u/∂x is dq.u.space[0], ∂u/∂t is dq.u.time or dt(dq.u), ∇u is "
+                         f"grad(dq.u); dq.u[{index}] could be any of them")
+
+
+def _check(operator: str, derivative: Any) -> None:
+    """Operators act on derivatives, dq.u, not on values, q.u."""
+    if not isinstance(derivative, Derivative | Filled):
+        raise ValueError(f"{operator} takes derivatives: {operator}(dq.u), with dq, the third argument of residual")
+
 
 def grad(derivative: Derivative) -> Array:
     """∇f, shape (*field, d)."""
+    _check("grad", derivative)
     return derivative.space
 
 
@@ -161,6 +173,7 @@ class Filled:
 
 def div(derivative: Derivative | Filled) -> Array:
     """∇·f over the last axis of the field: shape of the field without it."""
+    _check("div", derivative)
     if isinstance(derivative, Filled):
         return derivative.divergence
     if derivative.space.ndim < 2:
@@ -170,6 +183,7 @@ def div(derivative: Derivative | Filled) -> Array:
 
 def curl(derivative: Derivative) -> Array:
     """∇×f of a vector field: a scalar in 2-D, a vector in 3-D."""
+    _check("curl", derivative)
     d = derivative.space
     if d.shape == (2, 2):
         return d[1, 0] - d[0, 1]
@@ -180,6 +194,7 @@ def curl(derivative: Derivative) -> Array:
 
 def dt(derivative: Derivative) -> Array:
     """∂f/∂t, shape of the field."""
+    _check("dt", derivative)
     if derivative.time is None:
         raise ValueError("dt needs a problem with time; state time=(start, end)")
     return derivative.time
@@ -190,6 +205,7 @@ def laplacian(derivative: Derivative) -> Array:
 
     Other second derivatives (∂²f/∂x∂y, ∂²f/∂t²) are not computed; make the first derivative a field for those.
     """
+    _check("laplacian", derivative)
     if derivative.laplacian is None:
         raise ValueError("the Laplacian was not computed here; give it as one more row after the derivatives")
     return derivative.laplacian
@@ -203,19 +219,23 @@ def asks_for_laplacian(schema: Schema, residual: Callable[[Array, State, State],
         @property
         def laplacian(self) -> Array:  # type: ignore[override]
             read.append(True)
-            return self[2]  # type: ignore[return-value]
+            return tuple(self)[2]  # type: ignore[return-value]
 
     def trace(x: Array, q: Array, dq: Array) -> None:
         residual(x, schema.state(q), schema.derivatives(dq, Recorder))
 
     c, m = schema.coordinates, schema.size
-    jax.eval_shape(trace, jnp.zeros(schema.point), jnp.zeros(m), jnp.zeros((c + 1, m)))
+    jax.eval_shape(trace, np.zeros(schema.point), np.zeros(m), np.zeros((c + 1, m)))
     return bool(read)
 
 
 def flat(value: Any, dtype: Any = None) -> Array:
     """Numbers or arrays, one or a tuple or list of them, one after the other as a vector."""
     parts = value if isinstance(value, tuple | list) else (value,)
+    if is_text(value):
+        raise ValueError(f"{value!r} is text; give numbers")
+    if any(part is None for part in parts):
+        raise ValueError("None is returned in place of a number; a function without `return` returns None")
     return jnp.concatenate([jnp.ravel(jnp.asarray(part, dtype)) for part in parts])
 
 

@@ -9,7 +9,17 @@ import numpy as np
 from jax import Array
 
 from hardpde.problem.fields import Schema
-from hardpde.support.checking import check_choice, is_fraction, is_number, is_whole
+from hardpde.support.checking import (
+    check_choice,
+    finite_numbers,
+    is_fraction,
+    is_number,
+    is_positive,
+    is_whole,
+    one_number,
+)
+
+Residual = Callable[[Array, Any, Any], Any]  # of a point, the state and its derivatives there
 
 
 class Focus(NamedTuple):
@@ -54,8 +64,13 @@ class Hints:
     outputs: a function of the point that returns a matrix (components of the state, network outputs): the
     network's part of the state is this matrix times its outputs, e.g. factors that are singular at a corner.
     guess: a function of the point that returns a state, {field: value}, to which the network's part is added.
+    continuation: a function of a number s from 0 to 1 that returns a residual: with s = 0 of an easier problem, with
+    s = 1 of this one, e.g. lambda s: flow(reynolds=10 * 100**s). A direct solve follows it, as
+    steps of Newton's method from nothing may lead nowhere.
     mirror: a symmetry of the solution, a Mirror(axis, at, odd), which the network then has by construction.
     focus: places that get points of their own, each a Focus(at, inner, outer, share).
+    thin: the width of the thinnest layer along a boundary: points near the boundaries are then drawn at all distances
+    down to a part of it, even in scale.
     near: fraction of the points drawn near the boundaries; early: fraction of them graded towards the start.
     scale: factors of the residuals, a function of the point: one number for each equation
     (the user's equations first, then those of the gradient fields).
@@ -73,8 +88,10 @@ class Hints:
     sharp: Sequence[Sequence[float]] = ()
     outputs: Callable[[Array], Any] | None = None
     guess: Callable[[Array], Mapping[str, Any]] | None = None
+    continuation: Callable[[Any], Residual] | None = None
     mirror: Mirror | None = None
     focus: Sequence[Focus] = ()
+    thin: float | None = None
     near: float = 0.4
     early: float = 0.5
     scale: Callable[[Array], Any] | None = None
@@ -87,12 +104,16 @@ class Hints:
         for name in ("near", "early"):
             if not is_fraction(getattr(self, name)):
                 raise ValueError(f"the hint {name} is {getattr(self, name)!r}; it is a fraction between 0 and 1")
+        if self.thin is not None and not is_positive(self.thin):
+            raise ValueError(f"the hint thin is {self.thin!r}; it is a positive width")
         for name in ("decay", "root_time"):
             if getattr(self, name) not in (None, True, False):
                 raise ValueError(f"the hint {name} is {getattr(self, name)!r}; it is True or False")
         for name in ("inputs", "outputs", "guess", "scale"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
                 raise ValueError(f"the hint {name} is {getattr(self, name)!r}; it is a function of the point")
+        if self.continuation is not None and not callable(self.continuation):
+            raise ValueError(f"the hint continuation is {self.continuation!r}; it is a function of a number, 0 to 1")
         widths = self.collar.values() if isinstance(self.collar, dict) else (self.collar,)
         if not all(width is None or is_number(width) for width in widths):
             raise ValueError(f"the hint collar is {self.collar!r}; it is a number, or numbers by name of a boundary")
@@ -101,8 +122,7 @@ class Hints:
             _ = len(self.sharp)
         except (TypeError, ValueError):
             raise ValueError(f"the hint sharp is {self.sharp!r}; it is a list of points") from None
-        if self.mirror is not None and not isinstance(self.mirror, Mirror):
-            raise ValueError(f"the hint mirror is {self.mirror!r}; write Mirror(axis, at, odd)")
+        self._check_mirror()
         self._check_focus()
         if not is_whole(self.harmonics, 1):
             raise ValueError(f"the hint harmonics is {self.harmonics!r}; it must be a whole number, at least 1")
@@ -111,13 +131,25 @@ class Hints:
             if not isinstance(stated, Mapping) or not all(map(callable, stated.values())):
                 raise ValueError(f"the hint {name} is a dictionary of functions of the point, by name of a boundary")
 
+    def _check_mirror(self) -> None:
+        if self.mirror is None:
+            return
+        if not isinstance(self.mirror, Mirror):
+            raise ValueError(f"the hint mirror is {self.mirror!r}; write Mirror(axis, at, odd)")
+        one_number(self.mirror.at, "the place of the hint mirror")
+        odd = self.mirror.odd
+        if not is_whole(self.mirror.axis, 0) or not isinstance(odd, Sequence) or isinstance(odd, str) or not all(
+                isinstance(name, str) for name in odd):
+            raise ValueError(f"{self.mirror} needs the number of an axis and a list of names that are odd")
+
     def _check_focus(self) -> None:
         if not isinstance(self.focus, Iterable):
             raise ValueError(f"the hint focus is {self.focus!r}; it is a list of Focus(at, inner, outer, share)")
         for place in self.focus:
             if not isinstance(place, Focus):
                 raise ValueError(f"{place!r} is not a Focus; write Focus(at, inner, outer, share)")
-            radii = is_number(place.inner) and is_number(place.outer) and 0 < place.inner < place.outer
+            finite_numbers(place.at, "the place of the hint focus")
+            radii = is_positive(place.inner) and is_positive(place.outer) and place.inner < place.outer
             if not radii or not is_fraction(place.share):
                 raise ValueError(f"{place} needs 0 < inner < outer and a share between 0 and 1")
         if self.near + sum(place.share for place in self.focus) > 1:

@@ -14,17 +14,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hardpde.geometry import Piece, Shape, at_times, gap_matrix, stack, touching_points
+from hardpde.geometry import Kind, Piece, Shape, at_times, gap_matrix, stack, touching_points
 from hardpde.geometry.algorithms.gaps import are_whole
 from hardpde.geometry.algorithms.sampling import depths
 from hardpde.geometry.algorithms.stacking import Group
 from hardpde.problem.conditions import INITIAL, Condition
 from hardpde.problem.fields import Schema
 from hardpde.problem.parameters import Parameter, append
+from hardpde.support.compiling import jit_simply
 
 Which = tuple[int, ...]  # numbers of conditions, or of pieces
 _TOLERANCE = 1e-8
 PARAMETER_VALUES = 8  # at which the conditions of a corner are compared
+_INSTANTS = np.append(np.arange(7) * 0.6180339887498949 % 1.0, 1.0)  # at which data at corners are compared
+_MOMENTS = 2048  # at which data at corners are looked at for those at which they are compared too
 _SLOPE = 0.7  # of a collar that shrinks towards a sharp corner: those of its two sides stay apart
 WIDE = 0.95  # of the gap: second derivatives of a correction grow like 1/collar², and no collar reaches the next piece
 
@@ -77,7 +80,7 @@ def arrange(
     for which, name in dict.fromkeys(zip(of_piece, (piece.name for piece in pieces))):
         for group in stack(tuple(piece for piece in pieces if piece.name == name)):
             members = [k for k, piece in enumerate(pieces) if piece.name == name and piece.kind == group.kind]
-            x, n = _samples(group)
+            x, n = group_samples(group)
             a, g = probe.rows(which, probe.at(x), n)
             _check_rows(a, g, f"on '{name}'", [conditions[c].name for c in which])
             bound = _check_start(probe, start, which, name, x, n)
@@ -127,7 +130,7 @@ def _sharp(pieces: Sequence[Piece], stated: Sequence[Sequence[float]], domain: S
     points = np.asarray(stated, float)
     if points.ndim != 2 or points.shape[1] != domain.dim:
         raise ValueError(f"sharp corners are points with {domain.dim} coordinates each, got {stated}")
-    off = np.stack([np.linalg.norm(np.asarray(_feet(piece, points)) - points, axis=1) for piece in pieces])
+    off = np.stack([np.linalg.norm(_feet(piece, points) - points, axis=1) for piece in pieces])
     ends = off <= 1e-6 * domain.size
     if (few := ends.sum(0) < 2).any():
         raise ValueError(f"{_point(points[int(few.argmax())])} is stated as a sharp corner, and no two pieces with "
@@ -160,16 +163,28 @@ def _room(pieces: tuple[Piece, ...], touching: np.ndarray, domain: Shape) -> np.
     for i, j in zip(*np.nonzero(~touching & cut & ~np.eye(len(pieces), dtype=bool))):
         if not len(x := surviving(i)):
             continue
-        room[j] = min(room[j], np.linalg.norm(x - np.asarray(_feet(pieces[j], x)), axis=1).min())
+        room[j] = min(room[j], np.linalg.norm(x - _feet(pieces[j], x), axis=1).min())
         if room[j] <= 1e-6 * domain.size:
             raise ValueError(f"boundary '{pieces[j].name}' is cut by another, and the rest of it meets a third; "
                              f"draw the outline as one Polygon or Spline")
     return room
 
 
-@partial(jax.jit, static_argnums=0)
-def _feet(piece: Piece, x: Array) -> Array:
-    return jax.vmap(piece.closest)(x)
+def _feet(piece: Piece, x: np.ndarray) -> np.ndarray:
+    """The closest points of a piece (k, d)."""
+    return np.asarray(_look(piece.kind, np.array(piece.params), x)[0])
+
+
+def _normal(piece: Piece, point: np.ndarray) -> np.ndarray:
+    """The domain's normal (d,) at a point of a piece."""
+    n = np.asarray(_look(piece.kind, np.array(piece.params), point[None])[1])[0]
+    return -n if piece.flip else n
+
+
+@partial(jit_simply, static_argnums=0)
+def _look(kind: Kind, p: Array, x: Array) -> tuple[Array, Array]:
+    """Closest points and normals as if points (k, d) were on the piece, for any pieces of a kind."""
+    return jax.vmap(kind.closest, (None, 0))(p, x), jax.vmap(kind.normal, (None, 0))(p, x)
 
 
 def _collars(pieces: Sequence[Piece], most: np.ndarray, gap: np.ndarray, room: np.ndarray, domain: Shape,
@@ -205,7 +220,7 @@ class _Probe:
         self.rng = np.random.default_rng(0)
         self._compiled: dict[Which, Any] = {}
 
-    def at(self, points: np.ndarray, time: float | None = None) -> np.ndarray:
+    def at(self, points: np.ndarray, time: float | np.ndarray | None = None) -> np.ndarray:
         """Append a time to spatial points, the one given or random ones, and values of the parameters."""
         if self.time is not None:
             start, end = self.time
@@ -215,7 +230,7 @@ class _Probe:
     def rows(self, which: Which, x: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """A (k, r, m), g (k, r) of the conditions `which` at points x (k, c) with normals n (k, d)."""
         if which not in self._compiled:
-            self._compiled[which] = jax.jit(jax.vmap(
+            self._compiled[which] = jit_simply(jax.vmap(
                 lambda x, n: stacked_rows([self.conditions[c] for c in which], self.schema, x, n)))
         size = -(-len(x) // 64) * 64  # few sizes, few compilations
         pad = [(0, size - len(x)), (0, 0)]
@@ -233,10 +248,10 @@ def stacked_rows(conditions: Sequence[Condition], schema: Schema, x: Array, n: A
     return jnp.concatenate([a for a, _ in parts]), jnp.concatenate([g for _, g in parts])
 
 
-def _samples(group: Group, each: int = 8) -> tuple[np.ndarray, np.ndarray]:
+def group_samples(group: Group, each: int = 8) -> tuple[np.ndarray, np.ndarray]:
     """Points of every piece of a group and the domain's normals there, (k · each, d)."""
 
-    @jax.jit
+    @jit_simply
     def sample(params: Array, sign: Array, keys: Array) -> tuple[Array, Array]:
         def one(p: Array, sign: Array, key: Array) -> tuple[Array, Array]:
             points = group.kind.sample(p, key, each)
@@ -311,7 +326,7 @@ def _check_corners(probe: _Probe, of_piece: Sequence[Which], pieces: Sequence[Pi
     for i, j in np.argwhere(np.triu(touching)).tolist():
         for point in touching_points(pieces[i], pieces[j], domain):
             near = [k for k in np.flatnonzero(touching[i] | touching[j]).tolist()
-                    if np.linalg.norm(np.asarray(pieces[k].closest(jnp.asarray(point))) - point) < 1e-7 * domain.size]
+                    if np.linalg.norm(_feet(pieces[k], point[None])[0] - point) < 1e-7 * domain.size]
             meeting = tuple(sorted({i, j, *near}))
             where = (meeting, *np.round(point / domain.size, 7))
             if where not in done:
@@ -322,12 +337,15 @@ def _check_corners(probe: _Probe, of_piece: Sequence[Which], pieces: Sequence[Pi
 def _check_corner(probe: _Probe, of_piece: Sequence[Which], pieces: Sequence[Piece], meeting: Which,
                   bound: np.ndarray, point: np.ndarray, start: Which) -> None:
     names = " and ".join(dict.fromkeys(f"'{pieces[k].name}'" for k in meeting))
-    times = [None] if probe.time is None else [*np.linspace(probe.time[0], probe.time[1], 4)]
+    times: list[Any] = [None]
+    if probe.time is not None:  # the ends, and instants that are no simple fractions
+        times = (probe.time[0] + (probe.time[1] - probe.time[0]) * _INSTANTS).tolist()
+        times += _eventful(probe, of_piece, pieces, meeting, point)
     repeated = np.repeat(point[None], PARAMETER_VALUES if probe.parameters else 1, axis=0)
     x = np.concatenate([probe.at(repeated, time) for time in times])
     parts = []
     for k in meeting:
-        normal = np.asarray(pieces[k].normal(jnp.asarray(point)))
+        normal = _normal(pieces[k], point)
         parts.append(probe.rows(of_piece[k], x, np.broadcast_to(normal, (len(x), len(normal)))))
     early = np.concatenate([bound[k, : a.shape[1]] for k, (a, _) in zip(meeting, parts)])
     everything = np.concatenate([a for a, _ in parts], axis=1)
@@ -354,6 +372,21 @@ def _check_corner(probe: _Probe, of_piece: Sequence[Which], pieces: Sequence[Pie
                 gap = max(miss, float(np.abs((a @ worst - g) * size).max()) * 2)
                 raise ValueError(f"the data on {names} disagree by {gap:.3g} at their corner {_point(at)}; "
                                  f"make them equal there")
+
+
+def _eventful(probe: _Probe, of_piece: Sequence[Which], pieces: Sequence[Piece], meeting: Which,
+              point: np.ndarray) -> list[float]:
+    """Instants at which data at a corner are largest or smallest: there those agree least that agree at others."""
+    assert probe.time is not None
+    times = np.linspace(*probe.time, _MOMENTS)
+    x = probe.at(np.repeat(point[None], len(times), axis=0), times[:, None])
+    found: set[int] = set()
+    for k in meeting:
+        normal = _normal(pieces[k], point)
+        _, g = probe.rows(of_piece[k], x, np.broadcast_to(normal, (len(x), len(normal))))
+        for row in g.T[np.ptp(g, axis=0) > 0]:
+            found |= {int(row.argmax()), int(row.argmin())}
+    return times[sorted(found)].tolist()
 
 
 def _left_null(a: np.ndarray) -> np.ndarray:

@@ -46,16 +46,20 @@ class Placement:
         rhs = stated.rhs
         return replace(stated, lhs=lhs, rhs=(lambda x: rhs(self.place(x))) if callable(rhs) else rhs)
 
+    def back(self, x: Array) -> tuple[Array, Array]:
+        """The points of the domain that really are at x (n, c), and by how much each misses, (n,)."""
+        return self.back_from(x, x)
+
     @cached_property
-    def back(self) -> Callable[[Array], tuple[Array, Array]]:
-        """The points of the domain that really are at (n, c), by Newton's method; and by how much each misses, (n,)."""
+    def back_from(self) -> Callable[[Array, Array], tuple[Array, Array]]:
+        """The same by Newton's method from points (n, c) of the domain."""
         d = self.dim
 
-        def one(x: Array) -> tuple[Array, Array]:
+        def one(first: Array, x: Array) -> tuple[Array, Array]:
             def newton(_: Any, y: Array) -> Array:
                 return y.at[:d].add(solve_small(self.slope(y), x[:d] - self.place(y)[:d]))
 
-            y = jax.lax.fori_loop(0, 30, newton, x)
+            y = jax.lax.fori_loop(0, 30, newton, first)
             return y, jnp.abs(self.place(y) - x).max()
 
         return jax.jit(jax.vmap(one))

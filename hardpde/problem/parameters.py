@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import Any
 
 import jax
@@ -75,11 +76,14 @@ def parameters(**ranges: tuple[float, float]) -> tuple[Parameter, ...]:
     found = []
     for place, (name, span) in enumerate(ranges.items()):
         try:
-            low, high = map(float, span)
+            low, high = map(float, numbers(span, name))
         except (TypeError, ValueError):
             raise ValueError(f"the range of parameter '{name}' is {span!r}; it is (low, high)") from None
         if not (np.isfinite(low) and np.isfinite(high) and low < high):
             raise ValueError(f"the range of parameter '{name}' is ({low:g}, {high:g}); it needs low < high")
+        if not name.isidentifier() or iskeyword(name):
+            raise ValueError(f"{name!r} cannot name a parameter; use letters, digits and underscores, and no word of "
+                             f"Python's own")
         if name in ("x", "t"):
             raise ValueError(f"a parameter cannot be named '{name}': that is what points are called")
         found.append(Parameter(name, low, high, place - len(ranges)))
@@ -122,8 +126,9 @@ def column(what: str, value: Any, n: int) -> np.ndarray:
     return np.broadcast_to(array.reshape(-1, 1), (n, 1))
 
 
-def values(known: Sequence[Parameter], stated: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """What a user states for the parameters by name, in their order; every fault is a ValueError of one sentence."""
+def values(known: Sequence[Parameter], stated: Mapping[str, Any], anywhere: bool = False) -> dict[str, np.ndarray]:
+    """What a user states for the parameters by name, in their order; every fault is a ValueError of one sentence, and
+    so is, unless values may lie anywhere, one outside its range."""
     names = [p.name for p in known]
     if unknown := [name for name in stated if name not in names]:
         raise ValueError(f"there is no parameter '{unknown[0]}'; " + (
@@ -134,7 +139,7 @@ def values(known: Sequence[Parameter], stated: Mapping[str, Any]) -> dict[str, n
     for p in known:
         value = numbers(stated[p.name], p.name)
         slack = 1e-9 * (p.high - p.low)
-        if not ((value >= p.low - slack) & (value <= p.high + slack)).all():
+        if not anywhere and not ((value >= p.low - slack) & (value <= p.high + slack)).all():
             raise ValueError(f"{p.name} = {_outside(value, p):g} is outside its range, {p.low:g} to {p.high:g}; "
                              f"nothing is known there")
         found[p.name] = value

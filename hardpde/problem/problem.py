@@ -12,7 +12,8 @@ from jax import Array
 
 from hardpde.geometry import Boundary, Shape, TimeSlice, at_times
 from hardpde.problem.conditions import INITIAL, Condition, Periodic
-from hardpde.problem.family import member, together
+from hardpde.problem.datum import Datum
+from hardpde.problem.family import in_order, member
 from hardpde.problem.fields import Schema, State, asks_for_laplacian, flat, make_schema
 from hardpde.problem.hints import Hints, guessed
 from hardpde.problem.layout import Layout, arrange
@@ -23,6 +24,7 @@ from hardpde.problem.periods import Period, clear_of_periods, work_out
 from hardpde.problem.reference import Reference, exact_reference
 from hardpde.problem.regions import FieldRegions
 from hardpde.problem.statement_checks import check_kinds, check_statement
+from hardpde.support.compiling import jit_simply
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +52,7 @@ class Problem:
     domain: Shape
     fields: Any
     residual: Callable[..., Any]
-    conditions: Sequence[Condition | Periodic]
+    conditions: Sequence[Condition | Periodic | Datum]
     gradients: Mapping[str, str] = field(default_factory=dict)
     time: tuple[float, float] | None = None
     free: Sequence[str] = ()
@@ -71,9 +73,9 @@ class Problem:
             object.__setattr__(self, "free", (self.free,))
         check_kinds(self)
         # Conditions at points come first, so that their numbers are those of the layout.
-        ordered = sorted(self.conditions, key=lambda condition: isinstance(condition, Periodic))
+        ordered = sorted(self.conditions, key=lambda condition: not isinstance(condition, Condition))
         object.__setattr__(self, "conditions", tuple(ordered))
-        object.__setattr__(self, "parameters", together(self.parameters))
+        object.__setattr__(self, "parameters", in_order(self.parameters))
         check_statement(self)
 
     @property
@@ -128,6 +130,11 @@ class Problem:
         """The periodic conditions, worked out."""
         return tuple(work_out(condition, self.domain, self.schema, self.order) for condition in self.conditions
                      if isinstance(condition, Periodic))
+
+    @cached_property
+    def levels(self) -> tuple[Datum, ...]:
+        """What is stated of the levels of fields."""
+        return tuple(condition for condition in self.conditions if isinstance(condition, Datum))
 
     @cached_property
     def order(self) -> int:
@@ -217,6 +224,10 @@ class Problem:
     def _living(self) -> FieldRegions:
         return FieldRegions(self.regions, self.schema, self.domain.size)
 
+    def where(self, name: str) -> Callable[[Array], Any]:
+        """A function of a point (d,) that is negative where a field lives."""
+        return self._living.of(name) or (lambda x: -1.0)
+
     def lives(self, name: str, x: np.ndarray) -> np.ndarray:
         """Whether a field lives at points (n, d), edges of its region included, (n,)."""
         return self._living.lives(name, x)
@@ -238,6 +249,12 @@ class Problem:
             return None
         return exact_reference(self)
 
+    @cached_property
+    def known_everywhere(self) -> Callable[[Any], dict[str, Any]]:
+        """`exact` at points (n, c), compiled."""
+        assert self.exact is not None
+        return jit_simply(jax.vmap(self.exact))
+
     def at(self, /, **stated: float) -> "Problem":
         """The problem with a value for each of its parameters, which then has none."""
         return member(self, stated)
@@ -245,8 +262,9 @@ class Problem:
     def sample(self, key: Array, n: int) -> Array:
         """n points (n, c) at random places, times and values of the parameters spread over their ranges."""
         points = self.domain.sample(key, n)
-        if self.time is not None:
-            points = at_times(points, jax.random.uniform(key, (n, 1), minval=self.time[0], maxval=self.time[1]))
+        if self.time is not None:  # by a key of their own: else times follow places
+            late = jax.random.uniform(jax.random.fold_in(key, 1), (n, 1), minval=self.time[0], maxval=self.time[1])
+            points = at_times(points, late)
         return append(self.parameters, points)
 
     def everywhen(self, points: Array) -> Array:

@@ -2,7 +2,6 @@
 
 import json
 import math
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,7 +70,7 @@ class Reference:
                          for k, name in enumerate(compared.get("baselines", []))}
             return cls(arrays["x"], values, arrays.get("times"), arrays.get("cells"), about, masks, baselines,
                        compared.get("weighted", False))
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        except Exception as error:  # whatever the readers of archives and arrays find in a damaged one
             raise ValueError(
                 f"'{path}' is not a reference file ({error}); make one with `hardpde reference PROBLEM`"
             ) from None
@@ -94,8 +93,7 @@ def shares(x: np.ndarray, cells: np.ndarray) -> np.ndarray:
 def known_values(problem: "Problem", x: np.ndarray, times: np.ndarray | None) -> dict[str, np.ndarray]:
     """The known solution at nodes x (n, d): (n, *shape) or, at k times, (k, n, *shape); NaN where a field does not
     live."""
-    assert problem.exact is not None
-    evaluate = jax.jit(jax.vmap(problem.exact))
+    evaluate = problem.known_everywhere
     if times is None:
         return problem.masked(evaluate(x), x)
     slices = [evaluate(at_times(x, t)) for t in times]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 from jax import Array
 
-from hardpde.problem.conditions import INITIAL, Condition, Periodic
+from hardpde.problem.conditions import INITIAL, Condition
 from hardpde.problem.fields import Filled, Schema, State, laplacian
-from hardpde.problem.hints import Hints
+from hardpde.problem.hints import Hints, Residual
 from hardpde.problem.statement_checks import check_residual
 from hardpde.support.compiling import compiled_quickly
 
@@ -33,21 +33,26 @@ def without_gradients(problem: "Problem", hints: Hints | None = None) -> "Proble
     gradients = dict(schema.gradients)
     fields = {name: shape for name, shape in schema.fields if name not in gradients}
 
-    def residual(x: Array, q: State, dq: State) -> Any:
-        values = {name: q[name] for name in fields}
-        derivatives: dict[str, Any] = {name: dq[name] for name in fields}
-        for gradient, base in gradients.items():
-            values[gradient] = dq[base].space
-            derivatives[gradient] = Filled(laplacian(dq[base]))
-        return problem.residual(x, State(schema, values), State(schema, derivatives))
+    def filled(stated: Residual) -> Residual:
+        def residual(x: Array, q: State, dq: State) -> Any:
+            values = {name: q[name] for name in fields}
+            derivatives: dict[str, Any] = {name: dq[name] for name in fields}
+            for gradient, base in gradients.items():
+                values[gradient] = dq[base].space
+                derivatives[gradient] = Filled(laplacian(dq[base]))
+            return stated(x, State(schema, values), State(schema, derivatives))
+
+        return residual
 
     hints = problem.hints if hints is None else hints
+    if (easier := hints.continuation) is not None:
+        hints = replace(hints, continuation=lambda s: filled(easier(s)))
     if hints.scale is not None:
         hints = replace(hints, scale=_without_factors(hints.scale, schema))
-    conditions = tuple(c if isinstance(c, Periodic) or c.on == INITIAL else _unfilled(c, schema)
+    conditions = tuple(c if not isinstance(c, Condition) or c.on == INITIAL else _unfilled(c, schema)
                        for c in problem.conditions)
-    unfilled = problem.derived(fields=fields, gradients={}, residual=residual, conditions=conditions, hints=hints,
-                       exact=None, reference=None, origin=problem)
+    unfilled = problem.derived(fields=fields, gradients={}, residual=filled(problem.residual), conditions=conditions,
+                               hints=hints, exact=None, reference=None, origin=problem)
     with compiled_quickly():
         check_residual(unfilled)
     return unfilled

@@ -11,9 +11,9 @@ from typing import Any
 
 from hardpde.methods import METHODS, known_options
 from hardpde.support.checking import is_positive, is_whole, wished_kind
+from hardpde.support.choices import PRESETS, SCHEDULES
 from hardpde.training import OPTIMISERS, Stage
 
-PRESETS = ("quick", "paper", "best")
 _STAGE_KEYS = {"optimiser", "options", "steps", "redraw", "block", "reweigh"}
 
 
@@ -82,7 +82,6 @@ def _baseline(suited: Presets, method: str, name: str) -> dict[str, Any]:
     return {"method": {key: value for key, value in wished.items() if key in known}, "stages": stages}
 
 
-SCHEDULES = ("fair", "as-published")
 
 
 def preset(method: str, name: str, schedule: str = "fair", suited: Presets = GENERAL) -> dict[str, Any]:

@@ -1,17 +1,20 @@
 """Run folders: one folder holds everything about one solve, and is enough to go on with it."""
 
+import hashlib
 import json
 import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hardpde.support.files import is_temporary, replacing, sweep, write_json
+from hardpde.runs.trusted import remember
+from hardpde.support.files import finite_or_none, is_temporary, replacing, sha256_of, sweep, write_json
 
 CHECKPOINT = "checkpoint.npz"
 _OURS = ("run.json", "model.eqx", "history.csv", "metrics.json", "report.html", "problem.py", CHECKPOINT,
          "comparison.json", "table.md")
 _FOLDERS = ("figures", "models", "records", "tensorboard")
+SEALED = ("model.eqx", "history.csv", "metrics.json")  # what a finished run has found
 _EARLIER = ".earlier"  # where a run waits until the one that replaces it is finished
 
 
@@ -96,12 +99,24 @@ def recover(folder: Path) -> None:
 
 def write_run(folder: Path, settings: dict[str, Any], source: dict[str, Any], provenance: dict[str, Any],
               status: str) -> None:
-    """run.json, which makes a folder that of a run; then a user's problem is copied beside it."""
-    write_json(folder / "run.json",
-               {"status": status, "settings": settings, "source": source, "provenance": provenance})
+    """run.json, which makes a folder that of a run; then a user's problem is copied beside it.
+
+    It holds a checksum of what determines the result and, once the run is finished, of the files that hold it.
+    """
+    written = {name: sha256_of(folder / name) for name in SEALED if status == "finished" and (folder / name).exists()}
+    write_json(folder / "run.json", {"status": status, "settings": settings, "source": source,
+                                     "provenance": provenance, "sha256": seal(settings, source), "files": written})
+    if "path" in source:
+        remember(source["sha256"])
     if "path" in source and not (folder / "problem.py").exists():
         with replacing(folder / "problem.py") as temporary:
             shutil.copyfile(source["path"], temporary)
+
+
+def seal(settings: dict[str, Any], source: dict[str, Any]) -> str:
+    """A checksum of settings and source, whatever the order of their entries."""
+    text = json.dumps(finite_or_none([settings, source]), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def what_is_left(folder: Path) -> str:

@@ -3,9 +3,12 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from hardpde.formulation.formulation import Formulation
 from hardpde.methods import METHODS, known_options, make
+from hardpde.networks.features import LOCAL, RandomFeatures, Source
+from hardpde.networks.marched import blank_marched
 from hardpde.networks.mlp import count
 from hardpde.problem.problem import Problem
 from hardpde.problems.presets import GENERAL, Presets, described, make_stages, preset, with_steps
@@ -90,3 +93,31 @@ def check_options(settings: dict[str, Any]) -> None:
                              f"its options are {', '.join(known)}")
         if what := wished_kind(name, known[name], value):
             raise ValueError(f"option '{name}' is {value!r}; it must be {what}")
+
+
+def blank_model(formulation: Formulation, settings: dict[str, Any]) -> Any:
+    """The shapes of the model that these settings make."""
+    trained = jax.eval_shape(formulation.init, jax.random.key(0))
+    stated = settings.get("features")
+    if stated is None:
+        return trained
+    if "knots" in stated:
+        return blank_marched(stated, trained.weights[0].shape[0])
+    inputs, outputs = trained.weights[0].shape[0], trained.weights[-1].shape[1]
+    base = trained if stated["on_trained"] else None
+    inputs += base.biases[-2].size if base is not None else 0
+    sources = tuple(Source(*source) for source in stated.get("sources", ()))
+    if sources:
+        inputs //= 1 + max(source.axis for source in sources)
+        outputs = 1 + max(source.column for source in sources)
+
+    def layer(kind: str, size: int, windows: int) -> tuple[jax.ShapeDtypeStruct, ...]:
+        shapes: list[tuple[int, ...]] = [(inputs, size), (size,), *[(inputs, size)] * (kind == "power")]
+        if kind == LOCAL:
+            shapes = [(windows, inputs, size), (windows, size), (windows, inputs), (windows, inputs)]
+        return tuple(jax.ShapeDtypeStruct(shape, jnp.float64) for shape in shapes)
+
+    sizes = list(zip(stated["sizes"], stated.get("windows", [1] * len(stated["sizes"])), strict=True))
+    arrays = tuple(layer(kind, *size) for kind, size in zip(stated["kinds"], sizes, strict=True))
+    last = jax.ShapeDtypeStruct((sum(size * windows for size, windows in sizes), outputs), jnp.float64)
+    return RandomFeatures(arrays, last, base, tuple(stated["kinds"]), sources)

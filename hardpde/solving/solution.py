@@ -1,29 +1,43 @@
 """The answer: callable at points, with errors, pictures, save and load."""
 
 import hashlib
+import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
-import jax
 import numpy as np
 
+from hardpde.bounds.error_bar import ErrorBar, error_bar
+from hardpde.evaluation.base import decision_of, last_losses
+from hardpde.evaluation.certificate import certify
+from hardpde.evaluation.certificate import violation as largest_violation
 from hardpde.evaluation.errors import checked_reference, measure_errors
+from hardpde.evaluation.verdict import Verdict, judge
 from hardpde.formulation.batch import Batch
 from hardpde.formulation.formulation import Formulation
 from hardpde.networks.mlp import count
 from hardpde.problem.parameters import as_points, column, values
 from hardpde.problem.problem import Problem
-from hardpde.solving.settings import make_formulation
+from hardpde.solving.outside import without_unknown
+from hardpde.solving.settings import blank_model, check_problem, make_formulation
+from hardpde.support.compiling import runs_once
 from hardpde.support.files import as_path, replacing
 from hardpde.support.messages import first_line
 from hardpde.training import Training
 
+if TYPE_CHECKING:
+    from hardpde.problem.datum import Datum
+    from hardpde.solving.goals import Found, Goal
 
-@dataclass(frozen=True, eq=False)
+VERSION = 3  # of the files of models; those of version 2 have no checksum
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution:
     """A trained model of a problem: callable at points, with its history and why each stage ended."""
 
@@ -34,16 +48,27 @@ class Solution:
 
     def __call__(self, /, x: Any, t: Any = None, **stated: Any) -> dict[str, np.ndarray]:
         """All fields at points x (n, d), at time t and with the parameters stated by name (each a number or n
-        numbers): {name: (n, *shape)}; NaN outside a field's region."""
+        numbers): {name: (n, *shape)}; NaN outside a field's region, and with a warning outside the domain, its time
+        and the ranges of the parameters."""
+        problem = self.problem
+        x = problem.back(_appended(self._points(x, t), values(problem.parameters, stated, anywhere=True)))
+        return without_unknown(problem, self._fields(x), x)
+
+    def anywhere(self, /, x: Any, t: Any = None, **stated: Any) -> dict[str, np.ndarray]:
+        """The same, also at points that lie outside the domain a little, like nodes of a mesh round it: what the model
+        says there."""
+        return self._fields(self.problem.back(_appended(self._points(x, t), values(self.problem.parameters, stated))))
+
+    def _fields(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        """All fields at points (n, c) of the domain as it was stated."""
         schema = self.problem.schema
-        x = self.problem.back(_appended(self._points(x, t), values(self.problem.parameters, stated)))
         inner = self.formulation.problem.schema
         if inner.names == schema.names:
             q = self.formulation.predict(self.training.model, x)
             found = {name: q[:, part].reshape(len(x), *schema.shapes[name]) for name, part in schema.slices.items()}
             return self.problem.masked(found, x[:, : schema.dim])
         # Gradient fields that are not fields of the model are its derivatives.
-        jet = self.formulation.jet(self.training.model, x)
+        jet = self.formulation.jet(self.training.model, x, 1)
         found = {}
         for name, shape in schema.fields:
             base = dict(schema.gradients).get(name, name)
@@ -74,8 +99,8 @@ class Solution:
             return self
         fixed = values(self.problem.parameters, stated)
 
-        def at_member(x: np.ndarray, derivatives: bool = False) -> Batch:
-            return at(_appended(x, fixed), derivatives)
+        def at_member(x: np.ndarray, order: int = 0) -> Batch:
+            return at(_appended(x, fixed), order)
 
         inner = self.formulation.problem
         inner = problem if inner is self.problem else inner.at(**stated)
@@ -87,9 +112,59 @@ class Solution:
         """How many weights the model has."""
         return count(self.training.model)
 
+    @property
+    def decision(self) -> str:
+        """How the solution was found and why in that way, in a sentence."""
+        return decision_of(self.training.endings)
+
     def errors(self) -> dict[str, dict[str, Any]]:
         """Errors {component: {metric: value}} against the known solution or the reference; {} without one."""
         return measure_errors(self, checked_reference(self.problem))
+
+    def __repr__(self) -> str:
+        """Three lines: what was solved and how, why it ended, its losses."""
+        settings, training = self.settings, self.training
+        way = {"direct": "directly", "march": "by marching", "auto": "directly or trained",
+               "train+direct": "by training with features added"}.get(settings.get("solver", ""), "trained")
+        losses = ", ".join(f"{name} {value:.2e}" for name, value in last_losses(training.history).items())
+        losses = losses or "no history"
+        return "\n".join([
+            f"{self.problem.name} by {settings.get('method_name', 'exact')}, solved {way}: {self.parameters} weights, "
+            f"{training.seconds:.1f} s",
+            self.decision if training.endings else "read from a file",
+            f"fields {', '.join(self.problem.schema.names)}; {losses}; "
+            f"solution.verdict() says what it is worth"])
+
+    def verdict(self) -> Verdict:
+        """What the answer is worth: "good", "doubtful" or "failed", because of what, with the conservation table."""
+        with runs_once():
+            rows = certify(self.formulation, [self.training.model])
+            return judge(self, self.errors(), largest_violation(rows))
+
+    def error_bar(self, violation: float | None = None) -> ErrorBar:
+        """How far the fields may be from the solution, and whether that is guaranteed or estimated. violation: how far
+        conditions are from exact, where that was measured already."""
+        if not self._bars:
+            self._bars.append(self._error_bar(violation))
+        return self._bars[0]
+
+    def goal(self, asked: "Goal | Datum") -> "Found":
+        """A number of the solution, `hp.mean("T")`, `hp.integral(…)` or `hp.flux("T", on=…)`, and what it lies between.
+        """
+        from hardpde.solving.goals import goal  # solves an adjoint problem
+
+        return goal(self, asked)
+
+    @cached_property
+    def _bars(self) -> list[ErrorBar]:
+        """The error bar, once it was asked for."""
+        return []
+
+    def _error_bar(self, off: float | None) -> ErrorBar:
+        with runs_once():
+            if off is None:
+                off = largest_violation(certify(self.formulation, [self.training.model], 200))
+        return error_bar(self.formulation, self.training.model, self.problem, self.settings["method_name"], off)
 
     def picture(self, component: str) -> Any:
         """A component of a field, e.g. "T" or "u[0]": reference, prediction and error, at a few times."""
@@ -109,27 +184,34 @@ class Solution:
 
     def save(self, path: str | Path) -> None:
         """Write the weights: settings in the first line, then plain arrays. Loading never executes code."""
-        header = {"hardpde": 2, "settings": self.settings, "fingerprint": fingerprint(self.problem)}
+        header = {"hardpde": VERSION, "settings": self.settings, "fingerprint": fingerprint(self.problem)}
+        arrays = io.BytesIO()
+        eqx.tree_serialise_leaves(arrays, self.training.model)
+        sealed = {**header, "sha256": _digest(header, arrays.getvalue())}
         with replacing(path) as temporary, open(temporary, "wb") as file:
-            file.write((json.dumps(header) + "\n").encode())
-            eqx.tree_serialise_leaves(file, self.training.model)
+            file.write((json.dumps(sealed) + "\n").encode() + arrays.getvalue())
 
     @classmethod
     def load(cls, path: str | Path, problem: Problem) -> "Solution":
         """Read weights written by `save`, for the same problem."""
         path = as_path(path, "the file of a model")
+        check_problem(problem)
         try:
             with open(path, "rb") as file:
                 header = json.loads(file.readline())
-                if header["hardpde"] != 2:
+                if header["hardpde"] not in (2, VERSION):
                     raise ValueError("another version of hardpde wrote it; solve the problem again")
+                arrays = io.BytesIO(file.read())
+                if "sha256" in header or header["hardpde"] == VERSION:
+                    if header.pop("sha256") != _digest(header, arrays.getvalue()):
+                        raise ValueError("its checksum is not that of what it holds")
                 settings = header["settings"]
                 (kind, sums), (own_kind, own_sums) = header["fingerprint"], fingerprint(problem)
                 if kind != own_kind or not np.allclose(sums, own_sums, rtol=0, atol=1e-9):
                     raise ValueError("it was trained for another problem")
                 formulation = make_formulation(problem, settings)
-                like = jax.eval_shape(formulation.init, jax.random.key(0))
-                model = eqx.tree_deserialise_leaves(file, like)
+                like = blank_model(formulation, settings)
+                model = eqx.tree_deserialise_leaves(arrays, like)
         except OSError as error:
             raise ValueError(f"'{path}' cannot be read: {error.strerror or error}") from None
         except (ValueError, KeyError, TypeError, RuntimeError, EOFError) as error:
@@ -147,6 +229,11 @@ def fingerprint(problem: Problem) -> tuple[str, list[float]]:
     numbers = np.array([p for piece in problem.domain.pieces for p in piece.params], float)
     sums = np.cos(np.outer([1, 2, 3], np.arange(numbers.size))) @ numbers / max(1.0, np.abs(numbers).sum())
     return hashlib.sha256(text.encode()).hexdigest()[:16], sums.tolist()
+
+
+def _digest(header: dict[str, Any], arrays: bytes) -> str:
+    """The checksum of a model's file: of its first line and its arrays."""
+    return hashlib.sha256(json.dumps(header).encode() + arrays).hexdigest()
 
 
 def _appended(x: np.ndarray, more: Mapping[str, Any]) -> np.ndarray:

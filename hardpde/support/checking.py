@@ -15,6 +15,13 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
+def is_text(value: Any) -> bool:
+    """Whether it is text, which stands for no number, or has some in it."""
+    if isinstance(value, list | tuple):
+        return any(map(is_text, value))
+    return isinstance(value, str | bytes) or (isinstance(value, np.ndarray) and value.dtype.kind in "SU")
+
+
 def is_positive(value: Any) -> bool:
     """Whether it is a positive, finite number."""
     return is_number(value) and 0 < value < float("inf")
@@ -56,6 +63,8 @@ def check_word(name: Any, what: str) -> None:
 def numbers(values: object, what: str) -> np.ndarray:
     """What a user states for something, as an array."""
     try:
+        if is_text(values):
+            raise ValueError
         return np.asarray(values, dtype=float)
     except (TypeError, ValueError):
         raise ValueError(f"{what} must be numbers, got {values!r}") from None

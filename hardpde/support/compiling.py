@@ -4,16 +4,18 @@ and over, and in the background, where they are needed later."""
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import cache
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache, wraps
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from hardpde.support.hardware import cores, cpu_device, current_device, on_cpu, on_gpu
 
 _OPTION = "jax_disable_most_optimizations"  # one for all threads
 _AT_ONCE = ("xla_gpu_command_buffer_scheduling_mode", "CONCURRENT")
+_PLAIN = ("xla_cpu_use_fusion_emitters", False)
 _UNTRIED = ("xla_gpu_autotune_level", "0")
 _turn = threading.Lock()
 _quick: list[bool] = []  # what the option was, for everyone who compiles quickly
@@ -40,6 +42,11 @@ def compiled_quickly() -> Iterator[None]:
                 jax.config.update(_OPTION, _quick.pop())
 
 
+def runs_once() -> AbstractContextManager[None]:
+    """For what runs once or twice: on the CPU it is compiled quickly; on a GPU nothing changes."""
+    return compiled_quickly() if on_cpu() else nullcontext()
+
+
 def run_on_cpu(function: Callable[[jax.Array], Any], argument: jax.Array) -> Any:
     """Run a function on the CPU, which compiles the many small steps of drawing points much sooner than a GPU.
 
@@ -54,6 +61,33 @@ def run_on_cpu(function: Callable[[jax.Array], Any], argument: jax.Array) -> Any
     return jax.device_put(result, current_device())
 
 
+def jit_simply(function: Callable, **more: Any) -> Any:
+    """`jax.jit` for what runs now and then, on the CPU: fused loops are written in the older, plainer way, which takes
+    half the time to compile and no more to run. It may be called while a caller is being traced.
+    """
+    inside = jax.jit(function, **more)
+
+    @cache
+    def outside() -> Any:
+        return jax.jit(function, compiler_options=_known(_PLAIN), **more)
+
+    @wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        return (inside if tracing() else outside())(*arguments, **named)
+
+    return call
+
+
+def tracing() -> bool:
+    """Whether a function is being traced."""
+    return traced(jnp.zeros(()))
+
+
+def traced(array: Any) -> bool:
+    """Whether an array stands for those that a compiled function will be given."""
+    return isinstance(array, jax.core.Tracer)
+
+
 def jit_for_speed(function: Callable, **more: Any) -> Any:
     """`jax.jit` for what training does over and over: on a GPU, parts that need not wait for each other run at once."""
     return jax.jit(function, compiler_options=_on_gpu(_AT_ONCE), **more)
@@ -64,12 +98,12 @@ def jit_quickly(function: Callable, **more: Any) -> Any:
     return jax.jit(function, compiler_options=_on_gpu(_UNTRIED), **more)
 
 
-def _on_gpu(option: tuple[str, str]) -> dict[str, str] | None:
+def _on_gpu(option: tuple[str, Any]) -> dict[str, Any] | None:
     return _known(option) if on_gpu() else None
 
 
 @cache
-def _known(option: tuple[str, str]) -> dict[str, str] | None:
+def _known(option: tuple[str, Any]) -> dict[str, Any] | None:
     """The compiler's option; None where this version or this machine does not have it."""
     try:
         jax.jit(lambda x: x).lower(0.0).compile(compiler_options=dict([option]))

@@ -1,5 +1,6 @@
 """Files that are either written whole or not at all."""
 
+import hashlib
 import json
 import math
 import os
@@ -41,6 +42,11 @@ def replacing(path: str | Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of what a file holds."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def sweep(folder: str | Path) -> None:

@@ -3,11 +3,15 @@
 import os
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
+from threadpoolctl import ThreadpoolController
 
 from hardpde.support.checking import check_at_least
 
@@ -42,6 +46,27 @@ def has_tensor_cores_for_bfloat16() -> bool:
 def cores() -> int:
     """How many cores the machine has."""
     return os.cpu_count() or 1
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def one_thread_in_libraries() -> AbstractContextManager[Any]:
+    """As long as it lasts, BLAS and LAPACK compute in the thread that calls them: the cores have work of their own."""
+    return _libraries().limit(limits=1, user_api="blas")
+
+
+def available_memory() -> int:
+    """Bytes that can be taken without anything being moved out of memory."""
+    with suppress(OSError, ValueError):  # Linux
+        found = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
+        if found:
+            return 1024 * int(found[1])
+    with suppress(AttributeError, OSError, ValueError):  # other Unix: half of what there is
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    return 2**32
 
 
 def several_processes() -> bool:

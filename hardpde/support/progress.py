@@ -13,10 +13,17 @@ class StepCount:
 
     def __init__(self) -> None:
         self.total = self.last = 0
+        self.seconds = float("nan")
         self.stages: list[tuple[int, str]] = []
 
-    def __call__(self, stage: str, step: int) -> int:
-        """All steps up to this one of its stage; where it is not a later one, another stage of that name has begun."""
+    def __call__(self, stage: str, step: int, seconds: float = float("nan")) -> int:
+        """All steps up to this one of its stage; where it is not a later one, another stage of that name has begun.
+
+        A record of the same second as the one before tells of earlier weights that were kept: no step was taken.
+        """
+        if seconds == self.seconds:
+            return self.total
+        self.seconds = seconds
         if not self.stages or stage != self.stages[-1][1] or step <= self.last:
             self.stages.append((self.total, stage))
             self.last = 0
@@ -27,11 +34,13 @@ class StepCount:
 def total_steps(history: Mapping[str, Sequence]) -> tuple[np.ndarray, list[tuple[int, str]]]:
     """Steps counted through all stages (n,), and the (first step, name) of each stage.
 
-    `history` holds lists of equal length: "step" (counted within its stage) and, optionally, "stage".
+    `history` holds lists of equal length: "step" (counted within its stage) and, optionally, "stage" and "seconds".
     """
     count, steps = StepCount(), history.get("step", [])
-    names = history.get("stage", [""] * len(steps))
-    return np.array([count(str(name), int(step)) for name, step in zip(names, steps)], int), count.stages
+    names, seconds = (history[key] if len(history.get(key, ())) else [other] * len(steps)
+                      for key, other in (("stage", ""), ("seconds", np.nan)))
+    rows = zip(names, steps, seconds)
+    return np.array([count(str(name), int(step), when) for name, step, when in rows], int), count.stages
 
 
 class Progress:

@@ -10,11 +10,21 @@ import optax
 from jax import Array
 from jax.sharding import Mesh
 
+from hardpde.support.checking import is_whole
+
 Model = Any  # a pytree of arrays
 Batch = Any  # a named tuple of pytrees of arrays, with a field `weights`
 # The loss, its terms without their weights, the gradients of these and the step (pytrees like the model) → what is
 # kept of that step
 Observe = Callable[[Array, Array, Model, Model], Any]
+
+
+class Record(dict[str, Any]):
+    """A row of the history; printed, a line for people."""
+
+    def __str__(self) -> str:
+        return (f"{self['stage']} {self['step']} of {self['steps']}: loss {self['loss']:.2e}, held-out "
+                f"{self['held_out']:.2e}, {self['seconds']:.1f} s")
 
 
 @dataclass(frozen=True)
@@ -36,8 +46,8 @@ class Stage:
         if not isinstance(self.optimiser, optax.GradientTransformation):
             raise ValueError(f"stage '{self.name}': the optimiser is {self.optimiser!r}; it must be an optax "
                              f"transformation like optax.adamw(1e-3)")
-        if self.steps < 1 or self.redraw < 0 or self.block < 1:
-            raise ValueError(f"stage '{self.name}': steps and block must be positive and redraw not negative")
+        if not is_whole(self.steps, 1) or not is_whole(self.redraw, 0) or not is_whole(self.block, 1):
+            raise ValueError(f"stage '{self.name}': steps and block are positive whole numbers, redraw not negative")
         object.__setattr__(self, "optimiser", optax.with_extra_args_support(self.optimiser))
 
     @property

@@ -27,6 +27,10 @@ class Course:
         """Whether the stage has ended for all models, before its last step."""
         return all(self.why)
 
+    def stop(self, why: str) -> None:
+        """End the stage for all models that it has not ended for."""
+        self.why = [known or why for known in self.why]
+
     def advance(self, k: int, stage: Stage, step: int, count: int, length: int, code: int) -> None:
         """Of a block of this length, begun at this step, the first `count` losses of model k were finite; then its
         optimiser reported this code."""

@@ -18,7 +18,8 @@ from hardpde.networks.mlp import count
 from hardpde.support.hardware import agreed
 from hardpde.training import checkpoint, sharding
 from hardpde.training.ahead import ahead, looking_ahead
-from hardpde.training.base import Batch, Model, Objective, Observe, Stage, Training
+from hardpde.training.base import Batch, Model, Objective, Observe, Record, Stage, Training
+from hardpde.training.best import WORSE, Best
 from hardpde.training.block import Block, Seen
 from hardpde.training.calls import ALL, Jobs, compile_calls, drawn, make_calls, one_of, raise_mistakes
 from hardpde.training.course import Course
@@ -28,19 +29,22 @@ CHECKPOINT_SECONDS = 60.0
 
 def fit(objective: Objective, stages: list[Stage], key: Array, *, path: Path | None = None, resume: bool = False,
         report: Callable[[dict], None] = lambda record: None, every: float = CHECKPOINT_SECONDS,
-        observe: Observe | None = None) -> Training:
+        observe: Observe | None = None, seconds: float | None = None) -> Training:
     """Train through all stages. With `path`, a checkpoint is kept there and `resume` goes on from it.
+
+    seconds: after so many the training ends, with the block that it is in.
 
     Everything random follows from `key` and the number of the step, so that a resumed run on the same machine
     takes the very same steps.
     """
     return fit_all(objective, stages, key[None], path=path, resume=resume, report=report, every=every,
-                   observe=observe)[0]
+                   observe=observe, seconds=seconds)[0]
 
 
 def fit_all(objective: Objective, stages: list[Stage], keys: Array, *, path: Path | None = None, resume: bool = False,
             report: Callable[[dict], None] = lambda record: None, every: float = CHECKPOINT_SECONDS,
-            start: Callable[[Model], Model] | None = None, observe: Observe | None = None) -> list[Training]:
+            start: Callable[[Model], Model] | None = None, observe: Observe | None = None,
+            seconds: float | None = None) -> list[Training]:
     """Train as many models as there are keys, side by side: each takes the steps it would take alone.
 
     All arrays have the models along their first axis. A model whose stage has ended, or that waits for new points,
@@ -50,7 +54,7 @@ def fit_all(objective: Objective, stages: list[Stage], keys: Array, *, path: Pat
     steps since then. Trainings in several threads that share their points between devices wait for one another.
     """
     with sharding.alone(objective.mesh):
-        return _Run(objective, stages, keys, path, resume, report, every, observe).train(start)
+        return _Run(objective, stages, keys, path, resume, report, every, observe, seconds).train(start)
 
 
 def history_so_far(path: Path) -> list[dict]:
@@ -59,23 +63,25 @@ def history_so_far(path: Path) -> list[dict]:
 
 
 class _Now(NamedTuple):
-    """Every array that a training goes on from, of all models; good: model and weights of the last finite loss."""
+    """Every array that a training goes on from, of all models; good, best: model and weights of the last finite and of
+    the least held-out loss."""
 
     model: Model
     weights: Array
     state: Any
     batch: Batch
     good: Array
+    best: Any
 
 
 class _Run:
     """A training of some models under way."""
 
     def __init__(self, objective: Objective, stages: list[Stage], keys: Array, path: Path | None, resume: bool,
-                 report: Callable[[dict], None], every: float, observe: Observe | None):
+                 report: Callable[[dict], None], every: float, observe: Observe | None, limit: float | None):
         self.began = self.saved = time.perf_counter()
         self.objective, self.stages, self.path, self.report, self.every = objective, stages, path, report, every
-        self.many, self.mesh = len(keys), objective.mesh
+        self.many, self.mesh, self.limit = len(keys), objective.mesh, limit
         self.settle = partial(sharding.settled, self.mesh)
         self.init_keys, self.held_keys, self.stage_keys = jnp.moveaxis(
             jax.vmap(lambda key: jax.random.split(key, 3))(keys), 1, 0)
@@ -83,9 +89,11 @@ class _Run:
         self.trainings = [Training(None, **known) for known in self.known["trainings"]] if self.known else [
             Training(None) for _ in range(self.many)]
         self.offset = max(training.seconds for training in self.trainings)
+        self.best = Best(**self.known["best"]) if self.known and "best" in self.known else Best.begun(self.many)
         self.observed: list[list[Any]] = [[] for _ in range(self.many)]
         self.calls = make_calls(objective, stages, self.many, observe)
         self.jobs: Jobs = {}
+        self.best_weights: Any = None
 
     @property
     def seconds(self) -> float:
@@ -96,7 +104,9 @@ class _Run:
         first = self.known["stage"] if self.known else 0
         model, weights = self._fresh(first, start)
         for number in range(first, len(self.stages)):
-            model, weights = self._stage(number, model, weights)
+            if number == first or not self._late:
+                model, weights = self._stage(number, model, weights)
+        model, weights = self._back(model, weights, 1.0)
         for k, training in enumerate(self.trainings):
             training.model = jax.tree.map(lambda a, k=k: sharding.on_one_device(self.mesh, a)[k], model)
             training.seconds = self.seconds
@@ -127,6 +137,7 @@ class _Run:
         """The models and weights after a stage."""
         stage, keys = self.stages[number], _at(self.stage_keys, number)
         now, step, course = self._begin(stage, keys, model, weights)
+        self.best_weights = now.best
         wait(self.jobs.get(number, ()))
         while step < stage.steps and not course.over:
             raise_mistakes(self.jobs)
@@ -138,22 +149,33 @@ class _Run:
             now, counts = self._advance(stage, step, length, took, course, now, found)
             step = course.next(took)
             self._record(stage, course, took, counts, found.seen, now.model)
-            self.report({**_middle([self.trainings[k] for k in took]), "step": step})
+            now = self._look(stage, course, took, now)
+            self.report(Record(_middle([self.trainings[k] for k in took]), step=step))
             self._save(number, step, course, now)
+            if self._late:
+                course.stop(f"the time of {self.limit:.4g} s was over")
         return self._end(stage, course, now)
+
+    @property
+    def _late(self) -> bool:
+        """Whether the time is over."""
+        return self.limit is not None and self.seconds > self.limit
 
     def _begin(self, stage: Stage, keys: Array, model: Model, weights: Array) -> tuple[_Now, int, Course]:
         """Where a stage starts: afresh, or where the checkpoint says."""
         lay_out = partial(sharding.laid_out, self.mesh, weights=count(model) // self.many)
         state = self.settle(jax.jit(self.calls.lift(lambda model: lay_out(stage.optimiser.init(model))))(model))
         batch = () if stage.inside else drawn(self.objective, self.objective.draw, _at(keys, 0), model)
-        now = _Now(model, weights, state, batch, self.flat(model, weights))
+        here = self.flat(model, weights)
+        now = _Now(model, weights, state, batch, here, here if self.best_weights is None else self.best_weights)
         if self.known is None:
             return now, 0, Course.begun(self.many)
         assert self.path is not None
         step, course = self.known["step"], Course(**self.known["ended"])
+        told = "best" in self.known  # checkpoints of before do not hold the best weights
         self.known = None
-        return self.settle(checkpoint.load(self.path, now)), step, course
+        found = checkpoint.load(self.path, now if told else now._replace(best=()))
+        return self.settle(found if told else found._replace(best=found.good)), step, course
 
     def _with_points(self, stage: Stage, keys: Array, step: int, now: _Now, course: Course) -> tuple[_Now, bool]:
         """New points where their time has come, and whether they are new; then all models go on."""
@@ -181,7 +203,7 @@ class _Run:
             if counts[k] < length:
                 model, weights = _set((model, weights), k, self.unflat(good[k]))
             course.advance(k, stage, step, int(counts[k]), length, int(codes[k]))
-        return _Now(model, weights, found.state, now.batch, good), counts
+        return _Now(model, weights, found.state, now.batch, good, now.best), counts
 
     def _record(self, stage: Stage, course: Course, took: list[int], counts: np.ndarray, seen: Seen,
                 model: Model) -> None:
@@ -199,6 +221,31 @@ class _Run:
             if observed is not None:
                 self.observed[k].append(jax.tree.map(lambda a, k=k: a[k, : counts[k]], observed))
 
+    def _look(self, stage: Stage, course: Course, took: list[int], now: _Now) -> _Now:
+        """Keep the best weights; where a model has diverged, or its held-out loss has risen for long, end its stage."""
+        better = np.zeros(self.many, bool)
+        for k in took:
+            better[k] = self.best.see(k, self.trainings[k].history[-1])
+        if better.any():
+            now = now._replace(best=jnp.where(better[:, None], self.flat(now.model, now.weights), now.best))
+            self.best_weights = now.best
+        for k in took:
+            if not course.why[k] and (why := self.best.trouble(k, stage, self.trainings[k].history)):
+                course.why[k] = why
+        return now
+
+    def _back(self, model: Model, weights: Array, factor: float) -> tuple[Model, Array]:
+        """Back to the best weights where the held-out loss is more than so many times theirs, and words on it."""
+        for k, training in enumerate(self.trainings):
+            best, last = self.best.records[k], training.history[-1] if training.history else {}
+            if not best or last["held_out"] <= factor * best["held_out"]:
+                continue
+            model, weights = _set((model, weights), k, self.unflat(self.best_weights[k]))
+            training.history.append({**last, "loss": best["loss"], "held_out": best["held_out"]})
+            self.best.since[k] = 0
+            training.endings[-1]["why"] += f"; {self.best.kept(k)}"
+        return model, weights
+
     def _save(self, number: int, step: int, course: Course, now: _Now) -> None:
         """Write a checkpoint where it is due; the end of a stage is none."""
         due = agreed(time.perf_counter() - self.saved > self.every)
@@ -206,7 +253,7 @@ class _Run:
             return
         keys = ("history", "endings", "seconds", "first_step")
         checkpoint.save(self.path, now, {"stage": number, "step": step, "ended": asdict(course), "trainings": [
-            {key: getattr(training, key) for key in keys} for training in self.trainings]})
+            {key: getattr(training, key) for key in keys} for training in self.trainings], "best": asdict(self.best)})
         self.saved = time.perf_counter()
 
     def _end(self, stage: Stage, course: Course, now: _Now) -> tuple[Model, Array]:
@@ -216,7 +263,7 @@ class _Run:
             if not np.isfinite(training.history[-1]["held_out"]) and np.isfinite(np.asarray(now.good[k])).all():
                 model, weights = _set((model, weights), k, self.unflat(now.good[k]))
             training.endings.append(course.ending(k, stage))
-        return model, weights
+        return self._back(model, weights, WORSE)
 
 
 def _known(path: Path, stages: list[Stage], many: int) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def to_host(array: Array) -> np.ndarray:
     return multihost_utils.process_allgather(array, tiled=True)
 
 
-def placed(found: np.ndarray, like: Array) -> Array:
+def placed_like(found: np.ndarray, like: Array) -> Array:
     """An array on the same devices as another one."""
     if len(like.sharding.device_set) == 1:
         return jnp.asarray(found)

@@ -1,5 +1,7 @@
 """Conditions on true normal derivatives, gradient fields filled by differentiation, and the hints of singular flows."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -56,20 +58,24 @@ def heat():
                    conditions=[neumann("rim", "u", lambda x: 2.0 + x[-1]), initial("u", lambda x: x[:2] @ x[:2])])
 
 
+@cache
+def small(make):
+    """A small network for that problem, by the exact method."""
+    return exact(make(), width=8, depth=2, engine=Engine(64))
+
+
 @pytest.mark.parametrize("make", [coupled, heat], ids=lambda make: make.__name__)
 def test_true_normal_derivatives_hold_for_any_weights(make):
-    problem = make()
-    assert problem.order == 2 and problem.schema.traces
-    formulation = exact(problem, width=8, depth=2, engine=Engine(64))
+    formulation = small(make)
+    assert formulation.problem.order == 2 and formulation.problem.schema.traces
     rows = certify(formulation, random_models(formulation, 2), points=300)
     assert violation(rows) < 1e-12, rows
 
 
 @pytest.mark.parametrize("make", [coupled, heat], ids=lambda make: make.__name__)
 def test_jets_of_true_slopes_are_derivatives(make):
-    problem = make()
-    formulation = exact(problem, width=8, depth=2, engine=Engine(64))
-    model = random_models(formulation, 1)[0]
+    formulation = small(make)
+    problem, model = formulation.problem, random_models(formulation, 1)[0]
     x = np.asarray(graded(problem, jax.random.key(3), 12))
     x = x[x[:, -1] > 0.01] if problem.time is not None else x
     jets = formulation.jet(model, x)
@@ -100,17 +106,21 @@ def test_the_dual_jet_is_the_derivative_of_the_jet():
         bend = sum(jax.hessian(f)(x)[..., k, k] for k in range(2))
         return jnp.concatenate([f(x)[:, None], jax.jacfwd(f)(x), bend[:, None]], axis=1)[..., None]
 
-    x = jnp.array([0.3, -0.7])
-    found = model.dual_jet(jet(lambda x: moved(x)[0], x), jet(lambda x: moved(x)[1], x), 2)[..., 0]
-    value = jet(lambda x: network(moved(x)[0]), x)[..., 0]
-    slope = jet(lambda x: jax.jvp(network, moved(x)[:1], moved(x)[1:])[1], x)[..., 0]
-    assert np.abs(found - jnp.concatenate([value, slope])).max() < 1e-12
+    @jax.jit
+    def both(x):
+        found = model.dual_jet(jet(lambda x: moved(x)[0], x), jet(lambda x: moved(x)[1], x), 2)[..., 0]
+        value = jet(lambda x: network(moved(x)[0]), x)[..., 0]
+        slope = jet(lambda x: jax.jvp(network, moved(x)[:1], moved(x)[1:])[1], x)[..., 0]
+        return found, jnp.concatenate([value, slope])
+
+    found, expected = both(jnp.array([0.3, -0.7]))
+    assert np.abs(found - expected).max() < 1e-12
 
 
 # ---------------------------------------------------------------- gradient fields filled by differentiation
 
 
-@pytest.mark.parametrize("dim", [1, 2, 10])
+@pytest.mark.parametrize("dim", [1, 10])
 @pytest.mark.parametrize("gradients", ["fields", "derivatives"])
 def test_the_heat_ball_is_exact_both_ways(dim, gradients):
     formulation = exact(heat_ball(dim), width=6, depth=2, engine=Engine(64), gradients=gradients)

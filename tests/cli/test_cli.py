@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from hardpde.methods import METHODS
 from hardpde.problem.reference import Reference
 from hardpde.problems import PROBLEMS
 from hardpde.runs.folder import check_folder, prepare_folder, settle
+from hardpde.support.files import sha256_of
 from helpers import last_json, refused
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -35,11 +37,19 @@ problem = hp.Problem(
 )
 """
 # A line is checked sooner than a ring: for what is refused before anything is solved.
+LOOSE = """
+import hardpde as hp
+problem = hp.Problem(domain=hp.Interval(0, 1, left="left", right="right"), fields="u", gradients={"p": "u"},
+                     residual=lambda x, q, dq: hp.div(dq.p),
+                     conditions=[hp.neumann(end, "u") for end in ("left", "right")])
+"""
 LINE = USER.replace('hp.Ball((0, 0), 1, name="rim") - hp.Ball((0, 0), 0.5, name="hole")',
                     'hp.Interval(0, 1, left="hole", right="rim")')
 FEW = ["--steps", "100,200", "--set", "points=128", "--set", "width=8", "--set", "depth=2"]
-SOLVE_KEYS = {"problem", "method", "preset", "seed", "parameters", "mae", "errors", "boundary_violation", "seconds",
-              "device", "run"}
+SOLVE_KEYS = {"verdict", "because", "conservation", "error_bar",
+              "problem", "method", "preset", "seed", "parameters", "mae", "errors", "boundary_violation", "seconds",
+              "wall_seconds", "judged_seconds", "device", "run", "solver", "decision", "held_out", "solve_seconds",
+              "unknowns", "rows", "estimated_error", "steps"}
 
 
 def call(capsys, *words):
@@ -101,12 +111,28 @@ def test_check_certifies_every_condition(capsys, user, elsewhere, method):
     assert len(out.splitlines()) == 1
     found = last_json(out)
     assert {"problem", "max_violation", "conditions"} <= set(found)
+    assert found["well_posed"] is True and found["free_modes"] == found["findings"] == []
+    assert found["needs"] == {"rim": {"needed": 1, "stated": 1}, "hole": {"needed": 1, "stated": 1}}
     assert found["problem"] == "disc"
     assert [condition["boundary"] for condition in found["conditions"]] == ["rim", "hole"]
     assert all(set(condition) == {"name", "boundary", "violation"} for condition in found["conditions"])
     assert max(condition["violation"] for condition in found["conditions"]) == found["max_violation"]
     assert found["max_violation"] <= 1e-12 if method == "exact" else found["max_violation"] > 1e-12
     assert (elsewhere / "disc-domain.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_problem_that_leaves_something_free_is_drawn_warned_of_and_refused(capsys, elsewhere):
+    Path("loose.py").write_text(LOOSE)
+    code, out, _ = call(capsys, "check", "loose.py", "--json")
+    found = last_json(out)
+    assert code == 0 and found["well_posed"] is False
+    assert found["free_modes"] == [{"fields": ["u"], "constant": True, "states": 1}]
+    assert Path("loose-free-u.png").read_bytes().startswith(b"\x89PNG")
+    refused(call(capsys, "solve", "loose.py", "--strict"), "not well posed", 'mean("u", 0)')
+    assert not Path("runs").exists()
+    code, out, _ = call(capsys, "solve", "loose.py", "--steps", "3,0", "--set", "width=4", "--set", "points=32",
+                        "--report", "none")
+    assert code == 0 and "warning: nothing fixes the level of 'u'" in out
 
 
 def test_check_takes_options_of_the_method(capsys, user, elsewhere):
@@ -170,7 +196,33 @@ def test_report_export_and_resume_of_a_finished_run(capsys, solved, elsewhere):
     code, out, err = call(capsys, "resume", run, "--json")
     assert code == 0 and "is finished already" in err
     before = json.loads(solved[1].stdout)
-    assert last_json(out) == {**before, "run": str(run)}
+    after = last_json(out)
+    assert after.pop("wall_seconds") > 0 and before.pop("wall_seconds") > before["seconds"]
+    assert after.pop("judged_seconds") > 0 and before.pop("judged_seconds") > before["seconds"]
+    assert after == {**before, "run": str(run)}
+
+
+def test_figures_are_said_and_kept_before_anything_is_drawn(capsys, line, elsewhere, monkeypatch):
+    left = []
+
+    def note(*words):
+        left.append((capsys.readouterr().out, set(os.listdir("run"))))
+
+    monkeypatch.setattr("hardpde.cli.commands.present", note)
+    words = ["solve", line, *FEW, "--steps", "2,2", "--out", "run"]
+    assert call(capsys, *words)[0] == 0
+    ((said, files),) = left
+    assert "largest violation" in said
+    assert {"model.eqx", "metrics.json", "history.csv"} <= files and "report.html" not in files
+
+
+def test_a_run_without_a_report_can_be_given_one_later(capsys, line, elsewhere):
+    code, out, err = call(capsys, "solve", line, *FEW, "--steps", "2,2", "--out", "run", "--report", "none", "--json")
+    assert code == 0, err
+    assert set(last_json(out)) == SOLVE_KEYS and "hardpde report run" in err
+    assert set(os.listdir("run")) == {"run.json", "model.eqx", "history.csv", "metrics.json", "problem.py"}
+    code, out, err = call(capsys, "report", "run")
+    assert code == 0 and (elsewhere / "run" / "report.html").exists()
 
 
 def test_parts_and_baselines_are_said(capsys, solved, elsewhere):
@@ -182,6 +234,9 @@ def test_parts_and_baselines_are_said(capsys, solved, elsewhere):
     trivial = {"mae": 0.225, "by_time": [], "parts": {name: {"mae": 0.1} for name in parts}}
     metrics["baselines"] = {"constant flow": {"u": trivial}}
     (run / "metrics.json").write_text(json.dumps(metrics))
+    about = json.loads((run / "run.json").read_text())
+    about["files"]["metrics.json"] = sha256_of(run / "metrics.json")
+    (run / "run.json").write_text(json.dumps(about))
     code, out, err = call(capsys, "resume", run)
     assert code == 0, err
     start = out.splitlines().index("u: mae 0.003 (constant flow: mae 0.225)")
@@ -273,7 +328,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(capsys, solved, user, elsewhere)
     assert again.returncode == 0, again.stderr
     assert (run / "model.eqx").read_bytes() == (solved[0] / "model.eqx").read_bytes()
     assert not (run / "checkpoint.npz").exists()
-    timeless = ("seconds", "run")
+    timeless = ("seconds", "solve_seconds", "wall_seconds", "judged_seconds", "run")
     before, after = json.loads(solved[1].stdout), json.loads(again.stdout)
     assert {k: v for k, v in after.items() if k not in timeless} == {
         k: v for k, v in before.items() if k not in timeless}
@@ -299,7 +354,8 @@ def test_ctrl_c_is_answered_by_how_to_go_on(user, elsewhere):
             process.wait()
     said = (elsewhere / "words").read_text()
     assert process.returncode == 130 and "Traceback" not in said
-    assert said.rstrip().endswith("hardpde: stopped; `hardpde resume RUN` goes on from the last checkpoint")
+    run = elsewhere / "stopped"
+    assert said.rstrip().endswith(f"hardpde: stopped; `hardpde resume {run}` goes on from the last checkpoint")
 
 
 # --- Mistakes --------------------------------------------------------------------------------------------------
@@ -413,6 +469,8 @@ def test_a_run_whose_files_are_damaged(capsys, solved, elsewhere):
     model = (run / "model.eqx").read_bytes()
     (run / "model.eqx").write_bytes(model[: len(model) // 2])
     refused(call(capsys, "export", run), "model.eqx' is damaged")
+    about = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**about, "files": {}}))  # as of before there were checksums
     (run / "metrics.json").write_text("{")
     refused(call(capsys, "resume", run), "metrics.json' cannot be read")
 

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import hardpde  # noqa: F401  (float64)
+import hardpde
+import hardpde as hp
 from hardpde.evaluation import metrics
 from hardpde.evaluation.errors import checked_reference, measure_baselines, measure_errors
 from hardpde.evaluation.export import write_series, write_vtu
@@ -18,6 +19,8 @@ from hardpde.evaluation.figures.domain import domain_plot
 from hardpde.evaluation.figures.history import history_plot
 from hardpde.evaluation.figures.maps import field_grid, hole_window
 from hardpde.evaluation.figures.pictures import pictures
+from hardpde.evaluation.figures.views import view_of
+from hardpde.evaluation.nodes import nodes as nodes_of
 from hardpde.evaluation.nodes import plane
 from hardpde.evaluation.report.browser import packed
 from hardpde.evaluation.report.report import write_report
@@ -79,7 +82,8 @@ def test_what_is_not_defined_is_none():
     zero_somewhere = metrics.field_errors([1.0, 1.0], [0.0, 1.0])
     assert zero_somewhere["mape"] is None and zero_somewhere["wmape"] == 1.0
     zero = metrics.field_errors([[1.0], [1.0]], [[0.0], [2.0]], [0.0, 1.0])
-    assert zero["mape"] is None and zero["wmape"] is None and zero["relative_l2"] is None
+    assert zero["mape"] is None and zero["wmape"] == 1.0  # of all times together
+    assert zero["relative_l2"] == pytest.approx(np.sqrt(2) / 2)
     assert zero["mae"] == 1.0 and zero["by_time"][1]["mape"] == 0.5
     assert set(metrics.field_errors([float("nan")], [1.0]).values()) == {None}
 
@@ -133,18 +137,25 @@ def parted(holed):
                      {"constant": {"u": np.array([1.0, 0.0]), "p": 1.0}}, True)
 
 
+def around(x):
+    """A box about points."""
+    return hardpde.Box(x.min(axis=0) - 1, x.max(axis=0) + 1)
+
+
 def stub(reference, predict=None, **fields):
     """What has a problem's fields and predicts by a function; no network."""
     fields = fields or {"u": 2, "p": ()}
     timed = reference.times is not None
     problem = SimpleNamespace(schema=make_schema(fields, {}, reference.x.shape[1], timed), exact=None,
-                              parameters=(), mapping=None,
+                              parameters=(), mapping=None, domain=around(reference.x),
                               time=(0.0, 1.0) if timed else None, make_reference=lambda: reference,
                               lives=lambda name, x: np.full(len(x), True), masked=lambda values, x: dict(values))
 
     class Solution:
         def __call__(self, x, t=None):
             return predict(x) if t is None else predict(x, t)
+
+        anywhere = __call__
 
     solution = Solution()
     solution.problem = problem
@@ -594,3 +605,18 @@ def test_contents_lead_to_every_section(report):
 def test_a_run_without_reference_has_a_report(tmp_path):
     write_report(tmp_path / "r.html", "bare", {}, {}, [], {})
     assert "No reference is known" in (tmp_path / "r.html").read_text()
+
+
+def test_solids_are_looked_at_on_a_mesh_that_fills_them_and_in_a_slice():
+    box = hp.Box((0, 0, 0), (1, 1, 1), name="wall") - hp.Ball((0.5, 0.5, 0.5), 0.3, name="hole")
+    problem = hp.Problem(domain=box, fields="u", gradients={"p": "u"}, residual=lambda x, q, dq: hp.div(dq.p) + 1,
+                         conditions=[hp.dirichlet("wall", "u"), hp.dirichlet("hole", "u")],
+                         exact=lambda x: {"u": x[0]})
+    grid = nodes_of(problem, None)
+    corners = grid.x[grid.cells]
+    volume = np.abs(np.linalg.det(corners[:, 1:] - corners[:, :1])).sum() / 6
+    assert grid.cells.shape[1] == 4 and volume == pytest.approx(1 - 4 / 3 * np.pi * 0.3**3, rel=0.02)
+    assert (np.linalg.norm(corners.mean(axis=1) - 0.5, axis=1) > 0.3 - 1e-9).all()
+    cut = plane(problem)
+    view = view_of(cut.x, cut.cells)
+    assert view.x.shape[1] == 2 and "z = 0.5" in view.note and (cut.x[:, 2] == 0.5).all()

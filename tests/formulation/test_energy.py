@@ -13,6 +13,7 @@ from hardpde import (
     Condition,
     Inlay,
     Interval,
+    Measurement,
     Problem,
     dirichlet,
     div,
@@ -25,9 +26,9 @@ from hardpde import (
 )
 from hardpde.formulation.energy import find_energy
 from hardpde.problem.unfilled import without_gradients
-from hardpde.problems import airfoil_printed, battery_pack, heat_ball, poisson, schroedinger
+from hardpde.problems import airfoil_printed, heat_ball, poisson, schroedinger
 from hardpde.problems.battery_pack import CELLS
-from helpers import heat
+from helpers import built_in, heat
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -226,7 +227,7 @@ def random_states(plain, x):
 
 def test_the_battery_pack_by_hand():
     """½ |∇T|² + T_t T inside, ½ h T² − h T_b T on each boundary."""
-    plain = without_gradients(battery_pack())
+    plain = without_gradients(built_in("battery-pack"))
     energy = find_energy(plain)
     x = jax.random.uniform(jax.random.key(0), (20, 3))
     q, dq = random_states(plain, x)
@@ -296,10 +297,10 @@ def own(lhs):
     return Condition("l", lhs, 0.0, "own")
 
 
-def end(*conditions):
+def end(*conditions, **more):
     """Conditions on one end of a rod, for two fields."""
     return Problem(domain=ROD, fields=["u", "v"], gradients=PAIR, conditions=conditions, free=["r"],
-                   residual=lambda x, q, dq: (div(dq.grad_u), div(dq.grad_v)))
+                   residual=lambda x, q, dq: (div(dq.grad_u), div(dq.grad_v)), **more)
 
 
 def regions():
@@ -347,8 +348,9 @@ REFUSALS = {
          "'own' on 'l' has rows on values and rows on derivatives; state two conditions"),
     "along the boundary":
         (lambda: side(Condition("left", lambda q, x, n: q.grad_u[1], 0.0, "own")), "asks for derivatives along"),
-    "value and slope":
-        (lambda: end(dirichlet("l", "u"), dirichlet("l", "v"), neumann("l", "u")),
+    "value and slope":  # such as a problem may only have where something is measured
+        (lambda: end(dirichlet("l", "u"), dirichlet("l", "v"), neumann("l", "u"),
+                     measurements=[Measurement("u", [[0.5]], [0.1])]),
          "on 'l' are more than one for each component"),
     "a flux is missing": (lambda: end(neumann("l", "u")), "on 'l' do not give the flux"),
     "another's flux":

@@ -31,6 +31,7 @@ from hardpde.geometry import (
     stack,
     touching_points,
 )
+from hardpde.geometry.algorithms.sampling import unit_points
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -676,3 +677,11 @@ def test_check_shape_refuses(message):
 @pytest.mark.parametrize("name", COMPOUNDS)
 def test_check_shape_accepts(name):
     check_shape(COMPOUNDS[name])
+
+
+@pytest.mark.parametrize("n, dim", [(0, 2), (5, 1), (1000, 3), (300, 12)])
+def test_points_of_the_cube_are_scipys_halton_points(n, dim):
+    from scipy.stats import qmc
+
+    wanted = qmc.Halton(dim, scramble=True, rng=np.random.default_rng(0)).random(n) if n else np.zeros((0, dim))
+    np.testing.assert_array_equal(unit_points(n, dim), np.clip(wanted, 1e-12, 1 - 1e-12))

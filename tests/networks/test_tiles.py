@@ -12,15 +12,15 @@ from hardpde.methods import make
 from hardpde.methods.hc import hc
 from hardpde.networks.mlp import mlp
 from hardpde.networks.tiles import TILE, Tiled, cut, glue, plan
-from hardpde.problems.battery_pack import battery_pack
 from hardpde.problems.poisson import poisson
+from helpers import built_in
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 @pytest.fixture(scope="module")
 def pack():
-    return battery_pack()
+    return built_in("battery-pack")
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def two_parts(pack):
 
 def all_of(formulation, batch):
     """The same points with all sub-networks at all of them."""
-    return cast(formulation.at(np.asarray(batch.x, float), True), "float32")
+    return cast(formulation.at(np.asarray(batch.x, float), 2), "float32")
 
 
 def apart(one, two):

@@ -145,11 +145,21 @@ def test_a_run_of_a_family_tells_of_its_members(family, tmp_path):
 
 @pytest.mark.parametrize(("stated", "says"), [
     ({}, "give h=…, k=…"), ({"h": 1.0}, "give k=…"), ({"h": 1.0, "k": 2.0, "q": 1.0}, "no parameter 'q'"),
-    ({"h": 9.0, "k": 2.0}, "h = 9 is outside its range, 0.5 to 2"), ({"h": np.nan, "k": 2.0}, "outside its range"),
     ({"h": "high", "k": 2.0}, "h must be numbers"), ({"h": [1, 1, 1], "k": 2.0}, "h has the shape")])
 def test_values_of_parameters_are_checked(family, stated, says):
     with pytest.raises(ValueError, match=says):
         untrained(family)([[0.5, 0.5], [0.6, 0.6]], **stated)
+
+
+def test_nothing_is_said_outside_the_ranges_of_parameters_and_time(family, timed):
+    solution = untrained(family)
+    with pytest.raises(ValueError, match=r"h = 9 is outside its range, 0\.5 to 2"):
+        solution.at(h=9.0, k=2.0)
+    with pytest.warns(UserWarning, match="2 of 3 points lie outside the domain and the ranges of the parameters"):
+        found = solution([[0.7, 0.7]] * 3, h=[9.0, 1.0, np.nan], k=2.0)
+    assert np.isnan(found["u"]).tolist() == [True, False, True]
+    with pytest.warns(UserWarning, match="1 of 2 points lie outside the domain and its"):
+        assert np.isnan(untrained(timed)([[0.5], [0.5]], [timed.time[1], timed.time[1] + 0.1], h=1.0, k=2.0)["u"][1])
 
 
 def test_points_and_times_are_checked(family, timed):
@@ -336,6 +346,8 @@ class Known:
         x = np.concatenate([x, np.broadcast_to(list(stated.values()), (len(x), len(stated)))], axis=1)
         return {name: np.array(value) for name, value in self.exact(x).items()}
 
+    anywhere = __call__
+
 
 def test_parameters_are_found_from_noisy_measurements(family):
     """To a percent from one percent of noise; and the intervals hold the truth as often as they say."""
@@ -355,9 +367,20 @@ def test_measurements_at_the_end_of_a_range_and_with_gaps(family):
     x = np.asarray(family.domain.sample(jax.random.key(0), 50))
     clean = Known(family)(x, h=2.0, k=2.0)["u"]
     clean[::3] = np.nan
-    found = hp.infer(Known(family), "u", x, clean, noise=0.01)
+    with pytest.warns(UserWarning, match="the true value may lie beyond"):
+        found = hp.infer(Known(family), "u", x, clean, noise=0.01)
     assert found.at_end == ("h",) and found.noise == 0.01 and "at the end" in str(found)
     assert found.values["k"] == pytest.approx(2.0, abs=1e-6)
+    found = hp.infer(Known(family), "u", x, Known(family)(x, h=1.2, k=2.0)["u"], noise=0.01, fixed={"k": 2.0})
+    assert set(found.values) == {"h"} and found.values["h"] == pytest.approx(1.2, abs=1e-6)
+
+
+def test_measurements_beyond_what_the_family_can_be_are_told(family):
+    x = np.asarray(family.domain.sample(jax.random.key(0), 50))
+    with pytest.warns(UserWarning) as told:
+        found = hp.infer(Known(family), "u", x, 1e3 + 0 * x[:, 0])
+    assert found.at_end or found.undetermined
+    assert str(told[0].message) == found.remarks[0] and found.remarks[0] in str(found)
 
 
 def test_what_infer_is_given_is_checked(family):
@@ -370,6 +393,10 @@ def test_what_infer_is_given_is_checked(family):
     for stated in ({"noise": "little"}, {"noise": -1.0}, {"confidence": "high"}, {"confidence": 95}):
         with pytest.raises(ValueError, match=f"the {next(iter(stated))} is"):
             hp.infer(known, "u", x, np.zeros(5), **stated)
+    for fixed, says in [({"w": 1.0}, "no parameter 'w'"), ({"h": 1.0, "k": 2.0}, "leave one open"),
+                        ({"h": 9.0}, "range"), ({"h": "one"}, "h must be numbers")]:
+        with pytest.raises(ValueError, match=says):
+            hp.infer(known, "u", x, np.zeros(5), fixed=fixed)
     with pytest.raises(ValueError, match="has no time"):
         hp.infer(untrained(family), "u", x + 0.7, np.zeros(5), 0.3)
     with pytest.raises(ValueError, match="no parameters to find"):

@@ -6,15 +6,19 @@ import math
 from pathlib import Path
 
 import jax.numpy as jnp
+import numpy as np
+import optax
 import pytest
 
 import hardpde as hp
 from hardpde.cli.parser import main
+from hardpde.evaluation.errors import checked_reference
 from hardpde.geometry import Intersection, Loop, Union, check_shape, read_airfoil
 from hardpde.problem.hints import Focus, Hints, Mirror
 from hardpde.problem.measurements import Measurement
 from hardpde.problem.reference import Reference
 from hardpde.problems.presets import make_stages, preset, with_steps
+from hardpde.runs.trusted import remember
 from hardpde.solving.settings import check_options, make_settings
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -24,6 +28,8 @@ DATA = Path(hp.__file__).parent / "problems" / "data"
 LINE = hp.Interval(0, 1, left="a", right="b")
 SQUARE = ((0, 0), (1, 0), (1, 1), (0, 1))
 BALL = hp.Ball((0, 0), 0.3)
+HOLED = hp.Box((0,), (1,), sides={"left": "a", "right": "b"}) - hp.Ball((5,), 0.1, name="hole")
+SQUARE_WITH = hp.Box((0, 0), (1, 1), name="rest", sides={"left": "left"})
 H, K = hp.parameters(h=(0.5, 2.0), k=(1.0, 3.0))
 BOTH = (hp.dirichlet("a", "u"), hp.dirichlet("b", "u"))
 
@@ -36,6 +42,15 @@ def problem(**more):
 
 def heated(**more):
     return problem(time=(0.0, 1.0), conditions=[*BOTH, hp.initial("u")], **more)
+
+
+def pulsed(width):
+    """Data that disagree at a corner during a short time alone."""
+    sides = {side: side for side in ("left", "right", "bottom", "top")}
+    rest = [hp.dirichlet(side, "u") for side in ("right", "bottom", "top")]
+    return hp.Problem(domain=hp.Box((0, 0), (1, 1), sides=sides), fields="u", gradients={"p": "u"}, time=(0, 1),
+                      residual=lambda x, q, dq: hp.dt(dq.u) - hp.div(dq.p), conditions=[*rest, hp.initial("u"),
+                      hp.dirichlet("left", "u", lambda x: jnp.exp(-(((x[2] - 0.523) / width) ** 2)))])
 
 
 def condition(function, *arguments, **more):
@@ -164,6 +179,11 @@ CONDITIONS = [
     (lambda: condition(hp.dirichlet, ["u"]), "field"),
     (lambda: condition(hp.dirichlet, "u", "zero"), "data"),
     (lambda: condition(hp.dirichlet, "u", None), "data"),
+    (lambda: condition(hp.dirichlet, "u", "0"), "are the text '0'"),
+    (lambda: condition(hp.dirichlet, "u", lambda x: "0"), "'0' is text"),
+    (lambda: hp.initial("u", "0"), "are the text '0'"),
+    (lambda: problem(conditions=[*BOTH, hp.neumann("a", "u")]), "'a' has 2 conditions, dirichlet u, neumann u, for 1"),
+    (lambda: problem(conditions=[*BOTH, hp.robin("a", "u", 1, 1)]), "'a' has 2 conditions"),
     (lambda: condition(hp.dirichlet, "u", nan), "not a finite number"),
     (lambda: condition(hp.dirichlet, "u", inf), "not a finite number"),
     (lambda: condition(hp.dirichlet, "u", (1, 2)), "rows"),
@@ -221,6 +241,15 @@ CONDITIONS = [
     (lambda: hp.Condition(3, lambda q, x, n: q.u), "boundary"),
 ]
 PROBLEMS = [
+    (lambda: problem(residual=lambda x, q, dq: 3.0), "does not change with any field"),
+    (lambda: problem(residual=lambda x, q, dq: hp.div(dq.p) > 1), "does not change with any field"),
+    (lambda: problem(residual=lambda x, q, dq: None), "without `return`"),
+    (lambda: problem(residual=lambda x, q, dq: dq.p[0]), "dq.u.space[0]"),
+    (lambda: hp.parameters(**{"lambda": (0, 1)}), "Python's own"),
+    (lambda: problem(time=(0, 1), conditions=[*BOTH, hp.initial("u"), hp.initial("p", lambda x: x)]), "'initial p'"),
+    (lambda: pulsed(0.005), "disagree by"),
+    (lambda: pulsed(0.001), "disagree by"),
+    (lambda: hp.solve(problem(), report=3), "report is 3"),
     (lambda: problem(domain=None), "domain"),
     (lambda: problem(domain="line"), "domain"),
     (lambda: problem(domain=(0, 1)), "domain"),
@@ -267,6 +296,19 @@ PROBLEMS = [
     (lambda: problem(time=1.0), "(start, end)"),
     (lambda: problem(time="now"), "(start, end)"),
     (lambda: problem(time=("a", "b")), "(start, end)"),
+    (lambda: problem(time=("0", "1")), "(start, end)"),
+    (lambda: problem(time=(0, 1e-320)), "other units"),
+    (lambda: problem(time=(1e20, 1e20 + 1e6)), "from 0 on"),
+    (lambda: problem(domain=hp.Interval(0, 1e300, left="a", right="b")), "other units"),
+    (lambda: problem(domain=hp.Interval(1, 1 + 1e-10, left="a", right="b")), "nearer"),
+    (lambda: problem(time=(0, 1), residual=lambda x, q, dq: hp.dt(dq.u) - hp.div(dq.p)), "initial('u', …)"),
+    (lambda: problem(time=(0.0, 1.0), conditions=[
+        *BOTH, hp.initial("u", lambda x: x[0] * (1 - x[0])), hp.initial("p", 0.0)]),
+     "not the gradient of that of 'u'"),
+    (lambda: problem(domain=HOLED, conditions=[*BOTH, hp.dirichlet("hole", "u")]), "nothing of the boundary 'hole'"),
+    (lambda: problem(domain=SQUARE_WITH, conditions=[
+        hp.dirichlet("left", "u", lambda x: jnp.sin(3 * math.pi * x[2])), hp.dirichlet("rest", "u"), hp.initial("u")],
+        time=(0.0, 1.0)), "disagree"),
     (lambda: problem(free=["c"]), "'c'"),
     (lambda: problem(free="c"), "'c'"),
     (lambda: problem(free=3), "free"),
@@ -283,6 +325,9 @@ PROBLEMS = [
     (lambda: hp.parameters(h=3), "(low, high)"),
     (lambda: hp.parameters(h=(1, 0)), "low < high"),
     (lambda: hp.parameters(h=("a", "b")), "(low, high)"),
+    (lambda: hp.parameters(h=("0", "1")), "(low, high)"),
+    (lambda: hp.parameters(**{"<script>": (0, 1)}), "cannot name a parameter"),
+    (lambda: hp.parameters(**{"a b": (0, 1)}), "cannot name a parameter"),
     (lambda: hp.parameters(x=(0, 1)), "cannot be named"),
     (lambda: H(jnp.zeros((5, 3))), "function of one point"),
     *[(state, words) for used, words in [
@@ -301,6 +346,8 @@ PROBLEMS = [
     (lambda: problem(mapping=lambda x: x[:1] * 0), "squeezes"),
     (lambda: problem(mapping=lambda x: 3), "mapping"),
     (lambda: problem(mapping=3), "mapping"),
+    (lambda: problem(domain=hp.Box((0, 0), (1, 7), name="a"), conditions=BOTH[:1],  # more than once around
+                     mapping=lambda x: (1 + x[0]) * jnp.array([jnp.cos(x[1]), jnp.sin(x[1])])), "two points to one"),
     (lambda: problem(hints=None), "Hints"),
     (lambda: problem(hints={"decay": True}), "Hints"),
     (lambda: problem(name=3), "name"),
@@ -324,6 +371,12 @@ PROBLEMS = [
     (lambda: problem(measurements=[Measurement("u", [[0.5]], [1.0], weight="much")]), "weight"),
 ]
 HINTS = [
+    (lambda: hints(mirror=Mirror(0, 7.0)), "not symmetric about x = 7"),
+    (lambda: hints(mirror=Mirror(0, 0.3)), "not in the domain"),
+    (lambda: hints(focus=[Focus((5.0,), 1e-3, 0.1, 0.1)]), "holds no point of the domain"),
+    (lambda: hints(outputs=lambda x: [1.0, 2.0, 3.0]), "it must be a matrix"),
+    (lambda: hints(thin=0.0), "thin"),
+    (lambda: hints(thin="x"), "thin"),
     (lambda: hints(ramp="square"), "ramp"),
     (lambda: hints(ramp=3), "ramp"),
     (lambda: hints(near=2), "near"),
@@ -348,6 +401,13 @@ HINTS = [
     (lambda: hints(focus=[Focus((0,), "near", "far", 0.1)]), "inner < outer"),
     (lambda: hints(focus=[Focus(0, 0.1, 0.2, 0.1)]), "coordinates"),
     (lambda: hints(focus=[Focus((0,), 0.1, 0.2, 0.9)]), "more than 1"),
+    *[(lambda at=at: hints(focus=[Focus((at,), 0.1, 0.2, 0.1)]), "focus") for at in (nan, inf, "a")],
+    (lambda: hints(focus=[Focus((0.5,), 0.1, inf, 0.1)]), "inner < outer"),
+    *[(lambda at=at: hints(mirror=Mirror(0, at)), "mirror") for at in (nan, inf, "a", (1, 2))],
+    *[(lambda axis=axis: hints(mirror=Mirror(axis)), "axis") for axis in (0.0, None, -1)],
+    (lambda: hints(mirror=Mirror(0, 0.5, 3)), "odd"),
+    *[(lambda to=to: hints(scale=lambda x: to), "scale") for to in (nan, inf, 0.0, -1.0)],
+    (lambda: hints(inputs=lambda x: "a"), "the hint inputs"),
     (lambda: hints(harmonics=0), "harmonics"),
     (lambda: hints(harmonics="three"), "harmonics"),
     (lambda: hints(harmonics=1.5), "harmonics"),
@@ -376,6 +436,10 @@ HINTS = [
 PLAIN = type("Named", (), {"name": "line", "presets": None})()
 
 
+def known(x=((0.5,),), values=None, **more):
+    return Reference(np.array(x), {"u": np.ones(1)} if values is None else values, **more)
+
+
 def options(**more):
     return check_options({"method_name": "exact", "method": more})
 
@@ -401,6 +465,14 @@ SETTINGS = [
     (lambda: make_settings(PLAIN, "exact", "quick", 0, options="width=3"), "options"),
     (lambda: make_settings(PLAIN, "exact", "quick", 0, devices=0), "devices"),
     (lambda: make_settings(PLAIN, "exact", "quick", 0, devices=10_000), "devices"),
+    *[(lambda steps=steps: hp.Stage("a", optax.adam(1e-3), steps), "steps") for steps in (2.5, "5", nan, True)],
+    *[(lambda made=made, words=words: checked_reference(problem(reference=lambda: made())), words) for made, words in [
+        (lambda: 3, "returns 3"), (lambda: known(x=[[5.0]]), "outside the domain"),
+        (lambda: known(x=[[nan]]), "finite"), (lambda: known(x=[0.5]), "shape"),
+        (lambda: known(cells=np.array([[0, 7]])), "cells"), (lambda: known(cells=np.array([[0.0, 0.5]])), "cells"),
+        (lambda: known(times=np.array([0.0])), "no time")]],
+    (lambda: checked_reference(heated(reference=lambda: known(times=np.array([9.0]), values={"u": np.ones((1, 1))}))),
+     "instants from 0 to 1"),
     (lambda: hp.solve(3), "int is given in place of a problem"),
     (lambda: hp.solve(problem(), tensorboard=3), "tensorboard is 3; it is a path"),
     (lambda: hp.compare(3, ["exact"]), "in place of a problem"),
@@ -409,6 +481,7 @@ SETTINGS = [
     (lambda: hp.compare(problem(), ["exact"], "two"), "seeds"),
     (lambda: hp.infer(3, "u", [[0.5]], [1.0]), "int in place of a solution"),
     (lambda: hp.Solution.load(3, problem()), "is a path"),
+    (lambda: hp.Solution.load(__file__, 3), "int is given in place of a problem"),
     (lambda: preset("exact", "slow"), "no preset"),
     (lambda: with_steps(preset("exact", "quick"), [-1, 5]), "positive"),
     (lambda: options(wdth=3), "no option 'wdth'"),
@@ -488,6 +561,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "line.py").write_text(FILE)
     (tmp_path / "run").mkdir()
     source = {"path": str(tmp_path / "line.py"), "sha256": hashlib.sha256(FILE.encode()).hexdigest(), "options": {}}
+    remember(source["sha256"])
     settings = {**make_settings(PLAIN, "exact", "quick", 0), "problem": "line"}
     about = {"status": "finished", "settings": settings, "source": source, "provenance": {}}
     (tmp_path / "run" / "run.json").write_text(json.dumps(about))
@@ -551,6 +625,8 @@ DAMAGES = {
     "unknown method": (unfinished("settings", "method_name", to="magic"), "resume", "'magic'"),
     "method of no name": (unfinished("settings", "method_name", to=[1]), "resume", "no method [1]"),
     "odd seed": (unfinished("settings", "seed", to="one"), "resume", "run.json' is damaged"),
+    "large seed": (unfinished("settings", "seed", to=2**70), "resume", "run.json' is damaged"),
+    "odd provenance": (change("run.json", "provenance", to=[3]), "resume", "run.json' is damaged"),
     "odd stages": (unfinished("settings", "stages", to=[3]), "resume", "stage 3"),
     "no stages": (unfinished("settings", "stages", to={}), "resume", "stages are a list"),
     "odd source": (change("run.json", "source", to="line"), "resume", "run.json' is damaged"),

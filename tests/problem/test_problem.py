@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import hardpde as hp
 from hardpde import (
     Ball,
     Box,
@@ -122,6 +123,9 @@ MISTAKES = {
     "incompatible data at a corner":
         (lambda: square(dirichlet("left", "u", 0.0), dirichlet("bottom", "u", 1.0)),
          r"'left' and 'bottom' disagree by 1.* at their corner \(0, 0\)"),
+    "data at a corner that agree to some digits":
+        (lambda: square(dirichlet("left", "u", 0.0), dirichlet("bottom", "u", 1e-6)),
+         r"'left' and 'bottom' disagree by .* at their corner \(0, 0\)"),
     "a sharp corner that is none":
         (lambda: square(dirichlet("left", "u"), dirichlet("bottom", "u"), hints=Hints(sharp=[(0.5, 0.5)])),
          r"\(0.5, 0.5\) is stated as a sharp corner, and no two pieces"),
@@ -275,3 +279,14 @@ def test_a_problem_is_renamed_without_being_checked_again(monkeypatch):
 def test_a_copy_with_changes_is_checked():
     with pytest.raises(ValueError, match="no boundary 'q'"):
         replace(state(), conditions=[dirichlet("q", "u")])
+
+
+@pytest.mark.parametrize("dim", [1, 2])
+def test_times_and_parameters_of_points_do_not_follow_their_places(dim):
+    box = hp.Box((0,) * dim, (1,) * dim, name="rim")
+    problem = hp.Problem(domain=box, fields="u", gradients={"p": "u"}, time=(0, 2), parameters=hp.parameters(k=(1, 2)),
+                         residual=lambda x, q, dq: hp.dt(dq.u) - hp.div(dq.p),
+                         conditions=[hp.dirichlet("rim", "u"), hp.initial("u")])
+    x = np.asarray(problem.sample(jax.random.key(3), 1000))
+    related = np.corrcoef(x.T) - np.eye(x.shape[1])
+    assert x.shape[1] == dim + 2 and np.abs(related).max() < 0.15

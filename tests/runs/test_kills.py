@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from hardpde.cli.parser import main
+from hardpde.evaluation.base import HISTORY
 from hardpde.evaluation.export import write_vtu
-from hardpde.evaluation.figures.pictures import HISTORY
 from hardpde.problem.reference import Reference
 from hardpde.runs.finish import write_history
 from hardpde.runs.folder import prepare_folder, put_back, settle

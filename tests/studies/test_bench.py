@@ -12,9 +12,9 @@ from hardpde.cli.parser import main
 from hardpde.formulation.batch import Batch
 from hardpde.networks.mlp import mlp
 from hardpde.networks.tiles import TILE
-from hardpde.problems import PROBLEMS
 from hardpde.solving.settings import make_formulation, make_settings
 from hardpde.studies.bench import Evaluation, compile_steps, counts, evaluations, temporary_bytes, timings, xla_counts
+from helpers import built_in
 
 PLATE = hp.Problem(
     domain=hp.Box((-1, -1), (1, 1), name="wall") - hp.Ball((0.2, 0.1), 0.4, name="hole"), fields="u",
@@ -38,7 +38,7 @@ def test_operations_of_a_small_network_counted_on_paper():
 
 
 def test_the_evaluations_of_the_papers_pack():
-    problem = PROBLEMS["battery-pack"]()
+    problem = built_in("battery-pack")
     formulation = make_formulation(problem, make_settings(problem, "hc", "paper", 0, {"points": 512}))
     batch = jax.eval_shape(lambda key: formulation.draw(key, None), jax.random.key(1))
     model = jax.eval_shape(formulation.init, jax.random.key(0))
@@ -116,3 +116,21 @@ def test_a_dual_term_carries_two_jets():
     jet = jnp.zeros((2, 3, 10))
     batch = Batch(jnp.zeros((10, 2)), None, (Term(jet, None, jet),), None)
     assert [found.rows for found in evaluations(mlp(jax.random.key(0), [2, 4, 1]), batch)] == [2 * 3 * 10]
+
+
+def test_the_start_is_timed_part_by_part(tmp_path, capsys):
+    (tmp_path / "line.py").write_text(
+        "import hardpde as hp\n"
+        "problem = hp.Problem(hp.Interval(0, 1, name='ends'), 'u', lambda x, q, dq: hp.laplacian(dq.u) + 2,\n"
+        "                     [hp.dirichlet('ends', 'u', 0)], exact=lambda x: {'u': x[0] * (1 - x[0])})\n")
+    assert main(["bench", str(tmp_path / "line.py"), "--start", "--json", "--out", str(tmp_path / "start.json")]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert list(found["parts"]) == ["imports", "statement", "formulation", "drawing", "figures of merit",
+                                    "verdict and error bar", "report"]
+    assert all(part["seconds"] > 0 and part["cpu_seconds"] >= 0 for part in found["parts"].values())
+    assert found["seconds"] == pytest.approx(sum(part["seconds"] for part in found["parts"].values()))
+    after = sum(found["parts"][name]["seconds"] for name in ("verdict and error bar", "report"))
+    assert found["seconds_to_numbers"] == pytest.approx(found["seconds"] - after)
+    assert (found["method"], found["preset"]) == ("exact", "quick") and "imports" in err
+    assert json.loads((tmp_path / "start.json").read_text()) == found

@@ -6,7 +6,6 @@ import shutil
 import sys
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import replace
-from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from jax.flatten_util import ravel_pytree
 
 import hardpde as hp
 from hardpde.cli.parser import main
+from hardpde.evaluation.errors import label_of
 from hardpde.evaluation.report.comparison_tables import endings
 from hardpde.formulation.engine import Engine
 from hardpde.methods import METHODS, exact, known_options, pinn_la
@@ -30,10 +30,11 @@ from hardpde.solving.settings import check_options, make_formulation, make_setti
 from hardpde.solving.solution import Solution
 from hardpde.solving.solve import run_seeds
 from hardpde.studies.compare import compare, comparison_settings, residual, step_times
+from hardpde.studies.reproduction.comparisons import TABLES
 from hardpde.support.progress import Progress
 from hardpde.training import Stage, Training, adam, fit, fit_all, lbfgs, ssbroyden
 from hardpde.training.status import CONVERGED, RUNNING, STALLED
-from helpers import last_json, refused, weights
+from helpers import built_in, last_json, refused, weights
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -307,7 +308,7 @@ def answer(*words):
     """Exit status, stdout and stderr of a command."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules["hardpde.cli.commands"], "load_problem", load_once)
+        patch.setattr("hardpde.cli.commands.load_problem", load_once)
         try:
             code = main([str(word) for word in words])
         except SystemExit as stop:
@@ -363,6 +364,34 @@ def compared(user):
         finished = answer(*words, "--resume", "--json")
     assert (first, second, third) == (["exact", "pinn"], ["pinn"], ["pinn"])
     return {"folder": folder, "words": words, "stopped": stopped, "status": status, "kept": kept, "answer": finished}
+
+
+def test_a_direct_solve_is_a_column_beside_those_that_are_trained(user, tmp_path):
+    """It is solved once for each seed, to the tolerance that is stated for it alone, and goes on like the others."""
+    folder = tmp_path / "direct"
+    words = ["compare", user, "--methods", "exact,direct", "--seeds", 2, "--steps", "3,3", "--set", "exact.points=16",
+             "--set", "width=4", "--set", "exact.depth=1", "--set", "direct.tolerance=1e-9", "--out", folder, "--json"]
+    code, out, err = answer(*words)
+    assert code == 0, err
+    found = last_json(out)["methods"]
+    assert list(found) == ["exact", "direct"] and "rod by exact, directly, 2 seeds one after the other" in err
+    errors = found["direct"]["errors"]["u"]["mae"]["values"]
+    assert len(errors) == 2 and max(errors) < 1e-9 < min(found["exact"]["errors"]["u"]["mae"]["values"])
+    record = read(folder / "records" / "direct.json")
+    assert record["settings"]["solver"] == "direct" and record["step_ms"] == {} and record["seconds"] > 0
+    assert {path.name for path in (folder / "models").iterdir()} == {
+        f"{name}-{seed}.eqx" for name in ("exact", "direct") for seed in (0, 1)}
+    assert "direct" in (folder / "table.md").read_text()
+    with watched(untrained) as trained:
+        code, _, err = answer(*words, "--resume")
+    assert code == 0 and trained == [] and "direct is done" in err
+
+
+@pytest.mark.parametrize("word, says", [("direct.tolerance=-1", "positive"), ("direct.width=3", "no option 'width'")])
+def test_a_direct_solve_is_refused_what_it_does_not_know(problem, word, says):
+    name, _, value = word.partition("=")
+    with pytest.raises(ValueError, match=says):
+        comparison_settings(problem, ["direct"], 1, "quick", "fair", {name: float(value)})
 
 
 @pytest.fixture
@@ -533,7 +562,7 @@ def test_a_mistake_in_the_words_is_one_sentence_and_writes_nothing(user, tmp_pat
 
 def test_every_method_is_compared_or_says_why_not(user, tmp_path, monkeypatch):
     """Each is compared or says why not."""
-    monkeypatch.setattr(sys.modules["hardpde.studies.compare"], "measured", lambda solutions, reference, residuals: {
+    monkeypatch.setattr(sys.modules["hardpde.studies.compare"], "measured", lambda solutions, *more: {
         "method": solutions[0].settings["method_name"], "settings": {}, "runs": [], "seconds": 0.1})
     sizes = ["points=16", "blocks=[2]", "layers=[4]", "main=[4]", "sub=[4]", "depth=1"]
     with watched(untrained) as trained:
@@ -591,10 +620,9 @@ PRINTED = {
 }
 
 
-@cache
 def suited_to(name):
     """The presets of a built-in problem; the general ones for another."""
-    return PROBLEMS[name]().presets if name in PROBLEMS else GENERAL
+    return built_in(name).presets if name in PROBLEMS else GENERAL
 
 
 @pytest.mark.parametrize("problem, rate, method", [(*key, name) for key, table in PRINTED.items() for name in table])
@@ -623,13 +651,25 @@ SIZES = {  # what A.8 says of networks over the domain and of the others, and ho
 
 @pytest.mark.parametrize("name", SIZES)
 def test_networks_have_the_sizes_of_the_paper(name):
-    problem = PROBLEMS[name]()
+    problem = built_in(name)
     for method, (size, number) in SIZES[name].items():
         formulation = make_formulation(problem, make_settings(problem, method, "paper", 0))
         model = jax.eval_shape(formulation.init, jax.random.key(0))
         assert count(model) == size == number
         if method == "fbpinn":
             assert model.grid.counts == (4, 6) and model.sigma == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_paper_s_tables_show_components_of_their_problems(name):
+    _, study, columns, _ = TABLES[name]
+    for problem in map(built_in, (study.problem, study.beside)):
+        known = {metric: 1.0 for metric, _, _ in columns}
+        by_time = [{"time": time, **known} for time in (0.0, 0.5, 1.0)]
+        assert (problem.time is not None) == any("t = " in label for _, label, _ in columns)
+        errors = {label_of(field, index): {**known, "by_time": by_time}
+                  for field, shape in problem.schema.fields for index in np.ndindex(shape)}
+        assert all(cell(errors) == 1.0 for _, _, cell in columns)
 
 
 @pytest.mark.parametrize("method", METHODS)

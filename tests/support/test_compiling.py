@@ -7,7 +7,14 @@ import jax.numpy as jnp
 import pytest
 
 from hardpde.support import compiling
-from hardpde.support.compiling import compile_in_background, compiled_quickly, jit_for_speed, jit_quickly
+from hardpde.support.compiling import (
+    compile_in_background,
+    compiled_quickly,
+    jit_for_speed,
+    jit_quickly,
+    jit_simply,
+    tracing,
+)
 
 OPTION = "jax_disable_most_optimizations"
 
@@ -96,3 +103,27 @@ def test_an_option_that_the_compiler_does_not_know_is_left_out(monkeypatch):
         for name, jit in (("_AT_ONCE", jit_for_speed), ("_UNTRIED", jit_quickly)):
             monkeypatch.setattr(compiling, name, option)
             assert jit(lambda x: x + 1)(jnp.ones(3)).sum() == 6
+
+
+def test_a_function_compiled_simply_is_called_anywhere():
+    calls = []
+
+    def function(x, k):
+        calls.append(k)
+        return jnp.sin(x) ** k
+
+    simple, x = jit_simply(function, static_argnums=1), jnp.linspace(0.1, 1, 5)
+    wanted = jnp.sin(x) ** 2
+    for found in (simple(x, 2), jax.jit(lambda x: simple(x, 2))(x), jax.vmap(lambda x: simple(x, 2))(x)):
+        assert jnp.allclose(found, wanted, rtol=1e-15)
+    slope = jax.jit(jax.grad(lambda x: simple(x, 2).sum()))(x)
+    assert jnp.allclose(slope, 2 * jnp.sin(x) * jnp.cos(x), rtol=1e-15)
+    before = len(calls)
+    simple(x, 2)
+    assert len(calls) == before
+
+
+def test_a_traced_function_knows_that_it_is():
+    seen = []
+    jax.jit(lambda x: seen.append(tracing()) or x)(1.0)
+    assert seen == [True] and not tracing()

@@ -8,6 +8,8 @@ def test_steps_are_counted_through_the_stages():
     assert steps.tolist() == [10, 20, 25, 30] and borders == [(0, "adam"), (20, "lbfgs")]
     steps, borders = total_steps({"step": [10, 20, 10], "stage": ["a", "a", "a"]})
     assert steps.tolist() == [10, 20, 30] and borders == [(0, "a"), (20, "a")]
+    steps, borders = total_steps({"step": [5, 10, 10, 10], "stage": ["a"] * 4, "seconds": [1.0, 1.5, 1.5, 2.0]})
+    assert steps.tolist() == [5, 10, 10, 20] and borders == [(0, "a"), (10, "a")]  # one record is of weights kept
     steps, borders = total_steps({"step": []})
     assert steps.tolist() == [] and borders == []
 

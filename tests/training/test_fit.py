@@ -202,7 +202,7 @@ def test_what_stages_call_is_compiled_beside_the_draws(formulation, many, caplog
 
 @pytest.mark.parametrize("numbers", [(0, 0, 50), (10, -1, 50), (10, 0, 0)])
 def test_impossible_stages_are_refused(numbers):
-    with pytest.raises(ValueError, match="steps and block must be positive"):
+    with pytest.raises(ValueError, match="steps and block are positive whole numbers, redraw not negative"):
         Stage("s", adam(), *numbers)
 
 
@@ -342,7 +342,7 @@ def test_a_loss_that_is_not_finite_stops_the_stage_and_keeps_good_weights(formul
     assert ending["stage"] == "wild" and ending["steps"] < 40
     assert "not finite" in ending["why"] and "last good weights were kept" in ending["why"]
     assert np.isfinite(weights(training.model)).all()
-    assert after["why"] == calm["why"] == "all 20 steps were taken"
+    assert after["why"].startswith("all 20 steps were taken") and calm["why"] == "all 20 steps were taken"
     assert np.isfinite(training.history[-1]["held_out"])
 
 
@@ -479,7 +479,7 @@ def test_a_model_of_another_problem_or_no_file_is_refused(problem, solved, tmp_p
         with pytest.raises(ValueError, match="trained for another problem"):
             hp.Solution.load(tmp_path / "model.eqx", rod(length))
     hp.Solution.load(tmp_path / "model.eqx", rod(1 + 1e-14))  # another machine's rounding
-    earlier = (tmp_path / "model.eqx").read_bytes().replace(b'"hardpde": 2', b'"hardpde": 1')
+    earlier = (tmp_path / "model.eqx").read_bytes().replace(b'"hardpde": 3', b'"hardpde": 1')
     (tmp_path / "earlier.eqx").write_bytes(earlier)
     with pytest.raises(ValueError, match="another version of hardpde wrote it"):
         hp.Solution.load(tmp_path / "earlier.eqx", problem)

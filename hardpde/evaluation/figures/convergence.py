@@ -80,7 +80,7 @@ def _curve(run: Record, key: str) -> tuple[np.ndarray, np.ndarray, bool]:
 
 def _steps(run: Record) -> tuple[np.ndarray, list[tuple[int, str]]]:
     history = run.get("history") or []
-    return total_steps({key: [row[key] for row in history] for key in ("step", "stage")})
+    return total_steps({key: [row[key] for row in history] for key in ("step", "stage", "seconds")})
 
 
 def _numbers(values: Iterable[float | None]) -> np.ndarray:

@@ -3,20 +3,26 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from hardpde.evaluation.base import Solved
+from hardpde.evaluation.base import Solved, history_columns
 from hardpde.evaluation.boundaries import Stretch, collars, stretches
 from hardpde.evaluation.errors import label_of
 from hardpde.evaluation.figures.domain import domain_plot
 from hardpde.evaluation.figures.history import history_plot
 from hardpde.evaluation.figures.maps import agreement_plot, field_grid, hole_window
+from hardpde.evaluation.figures.sizes import sizes_plot
 from hardpde.evaluation.nodes import Seen, nodes, plane, seen_at
+from hardpde.evaluation.untrained import residual_at, rows_solved, singular_values
+from hardpde.geometry import at_times
+from hardpde.problem.free_modes import Mode
+from hardpde.problem.parameters import append
 from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
 
 # What a picture needs: nodes, cells, times, values, known values.
 Drawn = tuple[np.ndarray, np.ndarray | None, np.ndarray | None, np.ndarray, np.ndarray | None]
 AGREEMENT = ", prediction against known values"
-HISTORY = ("stage", "step", "steps", "loss", "held_out", "seconds")
+SIZES, RESIDUAL = "sizes", "residual"
+LEAST = 1e-17  # a residual that is drawn
 
 
 def pictures(solution: Solved, reference: Reference | None,
@@ -24,6 +30,10 @@ def pictures(solution: Solved, reference: Reference | None,
     """What the report's slider moves, {field: what a picture needs}, and figures {name: figure} to save."""
     figures = {"history": history_plot(history_columns(solution.training.history))}
     drawn = drawn_components(solution, reference, seen)
+    if sizes := rows_solved(solution.training.history):
+        figures[SIZES] = sizes_plot(sizes, singular_values(solution))
+        if len(sizes) == len(solution.training.history):
+            del figures["history"]
     x, cells, *_ = next(iter(drawn.values()))
     window = hole_window(x, cells)
     for label, data in drawn.items():
@@ -34,6 +44,8 @@ def pictures(solution: Solved, reference: Reference | None,
         for label, (_, _, times, values, truth) in _components(solution, seen or seen_at(solution, reference)).items():
             if truth is not None:
                 figures[f"{label}{AGREEMENT}"] = agreement_plot(times, values, truth, label)
+    if sizes and (left := _residual(solution, reference)) is not None:
+        figures[RESIDUAL] = field_grid(*left, "log₁₀ of the residual")
     figures["domain"] = draw_domain(solution.problem)
     return drawn, figures
 
@@ -41,14 +53,27 @@ def pictures(solution: Solved, reference: Reference | None,
 def drawn_components(solution: Solved, reference: Reference | None, seen: Seen | None = None) -> dict[str, Drawn]:
     """What there is to draw, by label: every component of every field that is not a gradient.
 
-    In more than three dimensions it is drawn in a plane through the centre of the domain. seen: the solution at
+    In more than two dimensions it is drawn in a plane through the centre of the domain, but in three where it is known
+    at other nodes alone. seen: the solution at
     `nodes`, where it is known already.
     """
     problem = solution.problem
-    grid = plane(problem) if problem.schema.dim > 3 else None
+    dim, known_there = problem.schema.dim, reference is None or problem.exact is not None
+    cut = dim > 3 or (dim == 3 and problem.mapping is None and known_there)
+    grid = plane(problem) if cut else None
     if grid is not None:
         seen = seen_at(solution, grid)
     return _components(solution, seen or seen_at(solution, nodes(problem, reference)))
+
+
+def _residual(solution: Solved, reference: Reference | None) -> Drawn | None:
+    """The logarithm of the residual at nodes as what a picture needs."""
+    problem = solution.problem
+    grid = (plane(problem) if problem.schema.dim > 3 else None) or nodes(problem, reference)
+    values = residual_at(solution, grid)
+    if values is None:
+        return None
+    return grid.x, grid.cells, grid.times, np.log10(np.maximum(values, LEAST)), None
 
 
 def _components(solution: Solved, seen: Seen) -> dict[str, Drawn]:
@@ -85,6 +110,20 @@ def draw_domain(problem: Problem) -> Figure:
                              _close_up([run for part in found.values() for run in part], problem.domain.size), both)
 
 
+def draw_mode(problem: Problem, mode: Mode) -> Figure:
+    """What may be added to any solution: the component that it changes most, at most 1."""
+    dim = problem.schema.dim
+    grid = (plane(problem) if dim > 2 else None) or nodes(problem.derived(exact=None), None)
+    instants = [None] if grid.times is None else list(grid.times)
+    places = [append(problem.parameters, grid.x if t is None else at_times(grid.x, t)) for t in instants]
+    values = np.stack([mode(np.asarray(x)) for x in places])  # (k, n, m)
+    changed = [k for name in mode.fields for k in range(*problem.schema.slices[name].indices(problem.schema.size))]
+    most = max(changed, key=lambda k: float(np.abs(values[..., k]).max()))
+    drawn = values[..., most] / np.abs(values[..., most]).max()
+    label = f"{problem.schema.labels()[most]}, free"
+    return field_grid(grid.x, grid.cells, grid.times, drawn[0] if grid.times is None else drawn, None, label)
+
+
 def conditions_on(problem: Problem, name: str) -> str:
     """The conditions on a boundary in words."""
     stated = [c.name for c in problem.conditions if name in (c.on, getattr(c, "to", None))]
@@ -112,8 +151,3 @@ def _close_up(found: list[Stretch], size: float) -> np.ndarray | None:
     centres = boxes.mean(axis=1)
     centre = centres[np.linalg.norm(centres - (low + high) / 2, axis=1).argmin()]
     return np.stack([centre - 4 * largest, centre + 4 * largest])
-
-
-def history_columns(history: list[dict]) -> dict[str, list]:
-    """History by column."""
-    return {key: [record[key] for record in history] for key in HISTORY}

@@ -27,8 +27,9 @@ class View(NamedTuple):
 def view_of(x: ArrayLike, cells: ArrayLike | None, window: ArrayLike | None = None) -> View:
     """Nodes and simplices as they are drawn, in a `window` those that are seen in it."""
     nodes, simplices, note = as_nodes(x), as_cells(cells), ""
-    if nodes.shape[1] > 3 and simplices is not None and simplices.shape[1] == 3:
-        nodes, note = nodes[:, :2], "the plane of x₁ and x₂ through the centre"
+    if nodes.shape[1] > 2 and simplices is not None and simplices.shape[1] == 3:
+        note = f"slice z = {nodes[0, 2]:.3g}" if nodes.shape[1] == 3 else "the plane of x₁ and x₂ through the centre"
+        nodes = nodes[:, :2]
     frame = np.stack([nodes.min(axis=0), nodes.max(axis=0)])
     if window is None:
         return View(nodes, simplices, slice(None), frame, note)

@@ -6,10 +6,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from hardpde.evaluation.base import is_size
 from hardpde.evaluation.certificate import EXACT
 from hardpde.evaluation.figures.base import Figure
 from hardpde.evaluation.metrics import METRIC_NAMES, PERCENT
 from hardpde.evaluation.report.browser import chart, packed
+from hardpde.evaluation.report.judged import judgement
 from hardpde.evaluation.report.page import captioned, cards, scroll_table, section, settings_tables, tags, write_page
 from hardpde.evaluation.statistics import count_text, value_text
 from hardpde.support.progress import total_steps
@@ -27,6 +29,9 @@ def write_report(
     endings: Sequence[Mapping[str, Any]] = (),
     baselines: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
     profiles: Sequence[Mapping[str, Any]] = (),
+    judged: Mapping[str, Any] | None = None,
+    bar: Mapping[str, Any] | None = None,
+    how: str = "",
 ) -> None:
     """Write the report of a run to `path`.
 
@@ -40,19 +45,27 @@ def write_report(
     endings:     [{"stage", "steps", "why"}], why each stage of the training ended
     baselines:   {name: metrics}, the errors of trivial predictions, told beside those of the run
     profiles:    what `certificate.profiles` returned, drawn along each boundary
+    judged:      {"verdict", "because", "conservation"}, what the answer is worth
+    bar:         the error bar as plain data
+    how:         HTML that says how it was solved without training
     """
     page = packed(fields or {})
     page["now"] = _now(metrics, page["times"])
     page["charts"] = {f"condition {k}": _along(row) for k, row in enumerate(profiles)}
-    if len(history.get("step", [])):
-        page["charts"]["history"] = _losses(history)
+    trained = {key: [value for value, stage in zip(history[key], history["stage"]) if not is_size(stage)]
+               for key in history}
+    if len(trained.get("step", [])):
+        page["charts"]["history"] = _losses(trained)
     body = [
         f"<header><h1>{escape(title)}</h1>{tags(settings)}</header>",
         _headline(metrics, certificate, history, baselines or {}),
+        section("Is it right?", judgement(judged or {})),
         section("Fields", *_fields(page, metrics)),
+        section("Error bar", _bar(bar, metrics) if bar else ""),
         section("Errors against the reference", _errors(metrics, baselines or {})),
         section("Conditions", _certificate(certificate), _courses(profiles)),
-        section("Training", _training(history, endings)),
+        section("How it was solved", how),
+        section("Training", _training(trained, endings) if trained.get("step") or not how else ""),
         section("Figures", *(captioned(caption, figure) for caption, figure in (figures or {}).items())),
         section("Settings and provenance", settings_tables(settings)),
     ]
@@ -85,12 +98,25 @@ def _headline(
         worst = max(_float(row["violation"]) for row in certificate)
         note = f"largest |A q − g| of {count_text(len(certificate), 'condition')}"
         rows.append(("Violation of conditions", _metric("", worst), note))
+    return cards([*rows, *_cost(history)])
+
+
+def _cost(history: Mapping[str, Sequence]) -> list[tuple[str, str, str]]:
+    """Held-out loss or residual, and time."""
+    rows, direct = [], any(map(is_size, history.get("stage", [])))
+    trained = not all(map(is_size, history.get("stage", [])))
     if len(history.get("held_out", [])):
-        rows.append(("Held-out loss", _metric("", history["held_out"][-1]), "on points never trained on"))
+        last = history["held_out"][-1]
+        rows.append(("Held-out residual", _metric("", last**0.5 if last > 0 else last), "on points never fitted to")
+                    if is_size(history["stage"][-1]) else
+                    ("Held-out loss", _metric("", last), "on points never trained on"))
     if len(history.get("seconds", [])):
-        steps = int(total_steps(history)[0][-1])
-        rows.append(("Training time", f"{_float(history['seconds'][-1]):.4g} s", count_text(steps, "step")))
-    return cards(rows)
+        seconds = f"{_float(history['seconds'][-1]):.4g} s"
+        if not trained:
+            rows.append(("Time of solving", seconds, f"{history['step'][-1]:,} unknowns"))
+        elif not direct:
+            rows.append(("Training time", seconds, count_text(int(total_steps(history)[0][-1]), "step")))
+    return rows
 
 
 
@@ -125,6 +151,19 @@ def _errors(metrics: Mapping[str, Mapping[str, Any]], baselines: Mapping[str, Ma
         notes.append("Area-weighted: every node counts by the area of the cells round it.")
     return scroll_table([*head, *METRIC_NAMES.values()], lines, styles, left=len(head) - timed) + "".join(
         f"<p class='small'>{note}</p>" for note in notes)  # fmt: skip
+
+
+def _bar(bar: Mapping[str, Any], metrics: Mapping[str, Mapping[str, Any]]) -> str:
+    """How far each field may be from the solution, and the error against the reference beside it."""
+    rows = []
+    for name, field in bar.get("fields", {}).items():
+        bound, known = field["relative_l2"], metrics.get(name, {}).get("relative_l2")
+        ratio = value_text(bound / known) if bound is not None and known else ""
+        rows.append([name, field["word"], _metric("", field["l2"]), _metric("relative_l2", bound),
+                     "" if known is None else _metric("relative_l2", known), ratio])
+    head = ["field", "bar", "L² norm of the error ≤", "relative ≤", "against the reference", "bar / error"]
+    notes = "".join(f"<p class='small'>{escape(text)}</p>" for text in (bar["sentence"], bar.get("level")) if text)
+    return (scroll_table(head, rows, left=2) if rows else "") + notes
 
 
 def _certificate(certificate: Sequence[Mapping[str, Any]]) -> str:

@@ -62,7 +62,7 @@ def check_closed(points: np.ndarray, faces: np.ndarray, what: str) -> None:
         raise ValueError(f"{what} has faces that turn different ways; let all of them turn one way seen from outside")
 
 
-def turned(faces: np.ndarray) -> np.ndarray | None:
+def all_outward(faces: np.ndarray) -> np.ndarray | None:
     """The faces of a closed surface, turned so that neighbours agree; None if that cannot be."""
     starts = half_edges(faces)[0][:, 0]
     _, _, owners, halves = matched(faces)

@@ -15,6 +15,7 @@ from hardpde.geometry.algorithms.stacking import concrete, distances, safe_norm,
 from hardpde.geometry.algorithms.triangles import point_gaps, soup_contacts, soup_gap
 from hardpde.geometry.base import Kind, Piece, Shape
 from hardpde.geometry.kinds import Arc, Face, Segment, Sphere
+from hardpde.support.compiling import jit_simply
 
 __all__ = ["distances", "gap_matrix", "stack", "touching_points"]
 
@@ -248,18 +249,18 @@ def _starts(gap: np.ndarray, dim: int) -> np.ndarray:
 # Compiled once per kind (and shape), whatever the parameters.
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit_simply, static_argnums=0)
 def _place(kind: Kind, p: jax.Array, u: jax.Array) -> jax.Array:
     return jax.vmap(kind.place, (None, 0))(p, u)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(jit_simply, static_argnums=(0, 1))
 def _gaps_at(kind_a: Kind, kind_b: Kind, a: jax.Array, b: jax.Array, u: jax.Array) -> jax.Array:
     y = _place(kind_a, a, u)
     return safe_norm(y - jax.vmap(kind_b.closest, (None, 0))(b, y))
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(jit_simply, static_argnums=(0, 1))
 def _refine(
     kind_a: Kind, kind_b: Kind, a: jax.Array, b: jax.Array, u: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from hardpde.geometry.algorithms.stacking import Group, concrete, safe_norm, stack, unstack
 from hardpde.geometry.base import Bounds, Kind, Piece
+from hardpde.support.compiling import jit_simply
 from hardpde.support.hardware import cpu_device
 
 FEW = 32  # so many pieces are all looked at
@@ -77,7 +78,7 @@ class Nearby:
         return np.where(np.take_along_axis(near, first, axis=1), first, -1)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit_simply, static_argnums=0)
 def _within(kind: Kind, params: jax.Array, reach: jax.Array, points: jax.Array) -> jax.Array:
     """Whether pieces are within reach of points, (points, pieces)."""
 

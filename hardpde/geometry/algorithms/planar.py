@@ -45,6 +45,24 @@ def crossing_edges(points: np.ndarray) -> tuple[int, int] | None:
     return None
 
 
+def ears(points: np.ndarray) -> np.ndarray:
+    """Triangles (n − 2, 3) that fill a simple counter-clockwise polygon (n, 2): an ear is cut off again and again."""
+    left, found = list(range(len(points))), []
+    while len(left) > 3:
+        sizes = []
+        for k in range(len(left)):
+            a, b, c = (points[left[j % len(left)]] for j in (k - 1, k, k + 1))
+            others = points[[v for v in left if v not in (left[k - 1], left[k], left[(k + 1) % len(left)])]]
+            within = np.all([_cross(q - p, others - p) >= 0 for p, q in ((a, b), (b, c), (c, a))], axis=0)
+            area = _cross(b - a, c - a)
+            longest = max(np.sum((q - p) ** 2) for p, q in ((a, b), (b, c), (c, a)))
+            sizes.append(area / longest if area > 0 and not within.any() else 0.0)
+        k = int(np.argmax(sizes))  # the roundest first, as thin ones make thin ones
+        found.append((left[k - 1], left[k], left[(k + 1) % len(left)]))
+        del left[k]
+    return np.array([*found, tuple(left)])
+
+
 def winds(points: jax.Array, x: jax.Array) -> jax.Array:
     """Whether the closed polygon (n, 2) winds about the point x (2,)."""
     a, b = points, jnp.roll(points, -1, axis=0)

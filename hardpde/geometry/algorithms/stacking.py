@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hardpde.support.compiling import compiled_quickly
+from hardpde.support.compiling import compiled_quickly, tracing
 
 if TYPE_CHECKING:
     from hardpde.geometry.base import Kind, Piece
@@ -36,7 +36,7 @@ def clamp(x: jax.Array, lo: Any, hi: Any) -> jax.Array:
 def concrete(function: Callable, *args: Any) -> Any:
     """NumPy result of a (jitted) function of concrete arguments, also while a caller is being traced."""
     with compiled_quickly():
-        if not isinstance(jnp.zeros(()), jax.core.Tracer):
+        if not tracing():
             return jax.tree.map(np.asarray, function(*args))
         # Only where needed: it makes JAX run the constant parts of `function` one operation at a time.
         with jax.ensure_compile_time_eval():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hardpde.geometry.algorithms.edges import check_closed, matched, spell, turned
+from hardpde.geometry.algorithms.edges import all_outward, check_closed, matched, spell
 from hardpde.geometry.algorithms.links import connected_parts, rim
 from hardpde.geometry.algorithms.triangles import crosses, passes, point_gaps
 from hardpde.geometry.base import Shape
@@ -117,7 +117,7 @@ def _oriented(points: np.ndarray, faces: np.ndarray, path: Path) -> np.ndarray:
     _, counts, owners, _ = matched(faces)
     if (counts != 2).any():
         return faces  # said by check_closed
-    found = turned(faces)
+    found = all_outward(faces)
     if found is None:
         raise ValueError(f"{path.name} has one side only, so that it encloses nothing; write a surface that does")
     body = connected_parts(len(found), owners)

@@ -297,6 +297,6 @@ def figure7(work: Work) -> Outcome:
 
 def _curve(history: list[dict]) -> dict[str, list]:
     """Steps of all stages together, the loss of held-out points, and the stage."""
-    stages = [row["stage"] for row in history]
-    steps, _ = total_steps({"step": [row["step"] for row in history], "stage": stages})
-    return {"step": steps.tolist(), "loss": [row["held_out"] for row in history], "stage": stages}
+    columns = {key: [row[key] for row in history] for key in ("step", "stage", "seconds")}
+    return {"step": total_steps(columns)[0].tolist(), "loss": [row["held_out"] for row in history],
+            "stage": columns["stage"]}

@@ -1,0 +1,5 @@
+"""`python -m hardpde`: the command line."""
+
+from hardpde.cli.parser import command
+
+command()

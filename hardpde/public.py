@@ -1,0 +1,60 @@
+"""The public names, as `hardpde` offers them."""
+
+from hardpde.formulation.formulation import Formulation
+from hardpde.geometry import (
+    Ball,
+    Boundary,
+    Box,
+    Cone,
+    Cylinder,
+    Inlay,
+    Interval,
+    Polygon,
+    Revolved,
+    Shape,
+    Solid,
+    Spline,
+    airfoil,
+    moving,
+    moving_all,
+    read_airfoil,
+    read_mesh,
+    read_outline,
+    read_surface,
+)
+from hardpde.problem.conditions import (
+    Condition,
+    dirichlet,
+    initial,
+    interface,
+    neumann,
+    periodic,
+    robin,
+    slip,
+    traction,
+)
+from hardpde.problem.datum import mean, pin
+from hardpde.problem.fields import curl, div, dt, grad, laplacian
+from hardpde.problem.hints import Focus, Hints, Mirror
+from hardpde.problem.measurements import Measurement
+from hardpde.problem.parameters import Parameter, parameters
+from hardpde.problem.problem import Problem
+from hardpde.problem.reference import Reference
+from hardpde.problem.well_posed import check_well_posed
+from hardpde.problems.extension import Surrogate, extend, learned_distance
+from hardpde.solving.eigenpairs import Eigenpair, eigenpairs
+from hardpde.solving.goals import flux, integral
+from hardpde.solving.infer import Estimate, infer
+from hardpde.solving.solution import Solution
+from hardpde.solving.solve import solve
+from hardpde.studies.compare import compare
+from hardpde.training import Stage
+
+__all__ = [
+    "Ball", "Boundary", "Box", "Condition", "Cone", "Cylinder", "Eigenpair", "Estimate", "Focus", "Formulation",
+    "Hints", "Inlay", "Interval", "Measurement", "Mirror", "Parameter", "Polygon", "Problem", "Reference", "Revolved",
+    "Shape", "Solid", "Solution", "Spline", "Stage", "Surrogate", "airfoil", "check_well_posed", "compare", "curl",
+    "dirichlet", "div", "dt", "eigenpairs", "extend", "flux", "grad", "infer", "initial", "integral", "interface",
+    "laplacian", "learned_distance", "mean", "moving", "moving_all", "neumann", "parameters", "periodic", "pin",
+    "read_airfoil", "read_mesh", "read_outline", "read_surface", "robin", "slip", "solve", "traction",
+]
