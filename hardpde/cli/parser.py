@@ -9,6 +9,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any, NoReturn
 
+from hardpde.support import interrupts
 from hardpde.support.choices import PRESETS, SCHEDULES, SOLVERS
 from hardpde.support.files import finite_or_none
 from hardpde.support.hardware import first_process
@@ -28,6 +29,7 @@ def main(words: list[str] | None = None) -> int:
     except OSError as error:
         return _fail(f"{error.strerror or error}: '{error.filename}'" if error.filename else str(error))
     except KeyboardInterrupt:
+        interrupts.ignore()
         print(f"\nhardpde: stopped{arguments.after_stop}", file=sys.stderr)
         return STOPPED
     if arguments.json and first_process():
@@ -37,6 +39,7 @@ def main(words: list[str] | None = None) -> int:
 
 def command() -> NoReturn:
     """The command hardpde. Once stopped it ends at once: what other threads compile would hold it up for seconds."""
+    interrupts.insist()
     status = main()
     if status == STOPPED:
         sys.stdout.flush()
