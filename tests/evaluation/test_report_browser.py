@@ -28,13 +28,25 @@ problem = hp.Problem(
     conditions=[hp.dirichlet("<b>", "u"), hp.dirichlet("right", "u", 1)],
 )
 """
+# A rod whose source and end are open, heated in proportion to time.
+FAMILY = """
+import hardpde as hp
+
+h, k = known = hp.parameters(h=(0, 2), k=(1, 3))
+problem = hp.Problem(
+    domain=hp.Interval(0, 1, name="ends"), fields="u", time=(0, 1), parameters=known,
+    residual=lambda x, q, dq: hp.dt(dq.u) - hp.laplacian(dq.u) - h(x) - k(x) * x[0],
+    conditions=[hp.dirichlet("ends", "u", lambda x: (h(x) + k(x) * x[0]) * x[1]), hp.initial("u")],
+    exact=lambda x: {"u": (h(x) + k(x) * x[0]) * x[1]},
+)
+"""
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """Finished runs of a problem with time and of one without: barely trained, so that there are errors to see."""
     folder = tmp_path_factory.mktemp("runs")
-    for name, text in (("plate", PLATE), ("line", LINE)):
+    for name, text in (("plate", PLATE), ("line", LINE), ("family", FAMILY)):
         (folder / f"{name}.py").write_text(text)
         method = "pinn" if name == "plate" else "exact"
         words = ["solve", folder / f"{name}.py", "--method", method, "--set", "points=32", "--stages",
@@ -89,6 +101,28 @@ def test_the_slider_moves_pictures_and_numbers(runs, page):
     page.keyboard.press("Home")
     assert page.locator(".control output").text_content() == "t = 0"
     assert page.locator("input").get_attribute("aria-valuetext") == "t = 0"
+
+
+def test_sliders_move_through_a_family(runs, page):
+    """What is known of each member is drawn: its values are where the sliders stand, and errors are told in the middle.
+    """
+    page.goto((runs / "family" / "report.html").as_uri())
+    sliders = page.locator("[data-slider]")
+    assert [sliders.nth(k).get_attribute("aria-label") for k in range(3)] == ["h", "k", "time"]
+    assert "–" not in page.evaluate(NOW).values()
+    for h, k, t in ((0, 0, 0), (0, 4, 1), (4, 0, 3), (3, 1, 2)):
+        for slider, value in enumerate((h, k, t)):
+            sliders.nth(slider).fill(str(value))
+        times = int(sliders.nth(2).get_attribute("max"))
+        assert page.locator(".control output").all_text_contents() == [
+            f"h = {h / 2:g}", f"k = {1 + k / 2:g}", f"t = {t / times:g}"]
+        assert set(page.evaluate(NOW).values()) == {"–"}
+        place = page.locator(".panels canvas").first
+        box = place.bounding_box()
+        place.hover(position={"x": 0.6 * box["width"], "y": 0.5 * box["height"]})
+        words = page.locator(".under").first.text_content()
+        x, known = (float(part.split(" ")[-1].strip("():")) for part in words.split(",")[0].split(": reference u"))
+        assert known == pytest.approx((h / 2 + (1 + k / 2) * x) * t / times, abs=2e-3)
 
 
 def test_the_button_plays(runs, page):

@@ -18,11 +18,17 @@ MOST_FRAMES, MOST_NODES = 41, 30_000
 NOT_A_NUMBER = 65535  # the code of a value that is not there
 
 
-def packed(drawn: Mapping[str, tuple]) -> dict[str, Any]:
+def packed(drawn: Mapping[str, tuple], parameters: Mapping[str, np.ndarray] | None = None) -> dict[str, Any]:
     """Fields by label, each (x, cells, times, prediction, known values or None) with shapes as in
-    `figures.maps.field_grid`, as meshes, values, views on them and the labels of the frames."""
+    `figures.maps.field_grid`, as meshes, values, views on them and the labels of the frames.
+
+    With parameters, {name: values}, there are such rows for each combination of their values, the last one's after one
+    another.
+    """
     page: dict[str, Any] = {"meshes": [], "values": [], "views": [], "labels": [], "times": None, "colours": {
-        name: _text(colour_table(name)) for name in (FIELD, ERROR)}}
+        name: _text(colour_table(name)) for name in (FIELD, ERROR)}, "parameters": [
+            {"name": name, "values": [float(v) for v in values], "labels": [f"{name} = {v:.4g}" for v in values]}
+            for name, values in (parameters or {}).items()]}
     found: dict[int, tuple] = {}
     for label, (x, cells, times, prediction, known) in drawn.items():
         frames: Any = slice(None)
@@ -32,8 +38,10 @@ def packed(drawn: Mapping[str, tuple]) -> dict[str, Any]:
         if id(x) not in found:
             found[id(x)] = _mesh(page, x, cells)
         number, view, chosen, kind, flat, windows = found[id(x)]
-        p = np.atleast_2d(np.asarray(prediction, float))[frames]
-        r = None if known is None else np.atleast_2d(np.asarray(known, float))[frames]
+        rows = (-1, 1 if times is None else len(times), len(x))
+        p, r = (None if values is None else np.asarray(values, float).reshape(rows)[:, frames].reshape(-1, len(x))
+                for values in (prediction, known))
+        assert p is not None
         page["values"].append({"prediction": [_quantised(v) for v in p[:, chosen]]} | (
             {} if r is None else {"error": [_quantised(v) for v in (p - r)[:, chosen]]}))
         for window in windows:

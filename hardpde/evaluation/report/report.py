@@ -32,6 +32,7 @@ def write_report(
     judged: Mapping[str, Any] | None = None,
     bar: Mapping[str, Any] | None = None,
     how: str = "",
+    parameters: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the report of a run to `path`.
 
@@ -48,8 +49,10 @@ def write_report(
     judged:      {"verdict", "because", "conservation"}, what the answer is worth
     bar:         the error bar as plain data
     how:         HTML that says how it was solved without training
+    parameters:  {name: values} of a family, with a slider each: predictions and known values then have rows for every
+                 combination, each at all times, the last parameter's values one after the other
     """
-    page = packed(fields or {})
+    page = packed(fields or {}, parameters)
     page["now"] = _now(metrics, page["times"])
     page["charts"] = {f"condition {k}": _along(row) for k, row in enumerate(profiles)}
     trained = {key: [value for value, stage in zip(history[key], history["stage"]) if not is_size(stage)]
@@ -228,14 +231,20 @@ def _now(metrics: Mapping[str, Mapping[str, Any]], times: Sequence[float] | None
     return found
 
 
+def _slider(kind: str, name: str, labels: Sequence[str], at: int, button: str) -> str:
+    said = escape(labels[at], quote=True)
+    return (f"<div class='control'>{button}<input type='range' min='0' max='{len(labels) - 1}' step='1' value='{at}' "
+            f"id='{kind.replace(' ', '-')}' data-slider='{kind}' aria-label='{escape(name, quote=True)}' "
+            f"aria-valuetext='{said}'><output for='{kind.replace(' ', '-')}'>{said}</output></div>")
+
+
 def _fields(page: Mapping[str, Any], metrics: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
-    """The slider, the errors at its time, and a place for every picture."""
+    """The sliders, the errors at their time, and a place for every picture."""
     last = len(page["labels"]) - 1
+    for k, parameter in enumerate(page["parameters"] if page["views"] else ()):
+        yield _slider(f"parameter {k}", parameter["name"], parameter["labels"], len(parameter["labels"]) // 2, "")
     if page["views"] and page["times"] and last:
-        yield (f"<div class='control'><button type='button' aria-label='play'>▶</button>"
-               f"<input type='range' min='0' max='{last}' step='1' value='{last}' id='time' aria-label='time' "
-               f"aria-valuetext='{escape(page['labels'][-1])}'><output for='time'>{escape(page['labels'][-1])}</output>"
-               f"</div>")
+        yield _slider("time", "time", page["labels"], last, "<button type='button' aria-label='play'>▶</button>")
         names = [name for name in metrics if f"{name} mae" in page["now"]]
         if names:
             head = "".join(f"<th>{escape(name)}</th>" for name in ("error at this time", *METRIC_NAMES.values()))

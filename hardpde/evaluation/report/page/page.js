@@ -257,19 +257,34 @@
     views.push(...panels);
   }
 
-  const control = document.querySelector(".control"), input = control && control.querySelector("input");
-  let frame = data.labels ? data.labels.length - 1 : 0;
+  // Frames are those of each member of a family one after the other, each at all times.
+  const sliders = [...document.querySelectorAll("[data-slider]")], input = sliders.find((one) => one.dataset.slider === "time");
+  const family = sliders.filter((one) => one !== input), times = data.labels ? data.labels.length : 1;
+  const typical = family.every((one) => Number(one.max) % 2 === 0);
+  let frame = times - 1;
+  const say = (slider, label) => {
+    slider.parentElement.querySelector("output").textContent = label;
+    slider.setAttribute("aria-valuetext", label);
+  };
   const show = () => {
+    let member = 0, middle = typical;
+    family.forEach((slider, k) => {
+      const labels = data.parameters[k].labels;
+      member = member * labels.length + Number(slider.value);
+      middle = middle && Number(slider.value) === Number(slider.max) / 2;
+      say(slider, labels[Number(slider.value)]);
+    });
+    const time = input ? Number(input.value) : times - 1;
     if (input) {
-      frame = Number(input.value);
-      control.querySelector("output").textContent = data.labels[frame];
-      input.setAttribute("aria-valuetext", data.labels[frame]);
-      for (const cell of document.querySelectorAll("td[data-now]")) cell.textContent = data.now[cell.dataset.now][frame];
+      say(input, data.labels[time]);
+      for (const cell of document.querySelectorAll("td[data-now]")) cell.textContent = middle ? data.now[cell.dataset.now][time] : "–";
     }
+    frame = member * times + time;
     for (const panel of views) panel.draw(frame);
   };
+  for (const slider of family) slider.addEventListener("input", show);
   if (input) {
-    const button = control.querySelector("button");
+    const button = input.parentElement.querySelector("button");
     let timer = null;
     const stop = () => { clearInterval(timer); timer = null; button.textContent = "▶"; button.setAttribute("aria-label", "play"); };
     input.addEventListener("input", () => { stop(); show(); });
