@@ -231,7 +231,8 @@ def _now(metrics: Mapping[str, Mapping[str, Any]], times: Sequence[float] | None
     return found
 
 
-def _slider(kind: str, name: str, labels: Sequence[str], at: int, button: str) -> str:
+def _slider(kind: str, name: str, labels: Sequence[str], at: int, button: str = "") -> str:
+    """A slider that says where it stands."""
     said = escape(labels[at], quote=True)
     return (f"<div class='control'>{button}<input type='range' min='0' max='{len(labels) - 1}' step='1' value='{at}' "
             f"id='{kind.replace(' ', '-')}' data-slider='{kind}' aria-label='{escape(name, quote=True)}' "
@@ -241,10 +242,13 @@ def _slider(kind: str, name: str, labels: Sequence[str], at: int, button: str) -
 def _fields(page: Mapping[str, Any], metrics: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
     """The sliders, the errors at their time, and a place for every picture."""
     last = len(page["labels"]) - 1
-    for k, parameter in enumerate(page["parameters"] if page["views"] else ()):
-        yield _slider(f"parameter {k}", parameter["name"], parameter["labels"], len(parameter["labels"]) // 2, "")
-    if page["views"] and page["times"] and last:
-        yield _slider("time", "time", page["labels"], last, "<button type='button' aria-label='play'>▶</button>")
+    timed, play = page["times"] and last, "<button type='button' aria-label='play'>▶</button>"
+    sliders = [_slider(f"parameter {k}", parameter["name"], parameter["labels"], len(parameter["labels"]) // 2)
+               for k, parameter in enumerate(page["parameters"])]
+    sliders += [_slider("time", "time", page["labels"], last, play)] if timed else []
+    if page["views"] and sliders:
+        yield f"<div class='controls'>{''.join(sliders)}</div>"
+    if page["views"] and timed:
         names = [name for name in metrics if f"{name} mae" in page["now"]]
         if names:
             head = "".join(f"<th>{escape(name)}</th>" for name in ("error at this time", *METRIC_NAMES.values()))
