@@ -9,7 +9,7 @@ from hardpde.evaluation.certificate import profiles
 from hardpde.evaluation.errors import typical_solution
 from hardpde.evaluation.export import export_vtu
 from hardpde.evaluation.figures.base import save_figure
-from hardpde.evaluation.figures.pictures import AGREEMENT, RESIDUAL, SIZES, drawn_members, pictures
+from hardpde.evaluation.figures.pictures import AGREEMENT, RESIDUAL, SIZES, drawn_inside, drawn_members, pictures
 from hardpde.evaluation.nodes import Seen, nodes, seen_at
 from hardpde.evaluation.report.how import how_it_was_solved
 from hardpde.evaluation.report.report import write_report
@@ -42,6 +42,7 @@ def show(solution: Solved, folder: Path, result: dict[str, Any], certificate: li
     with runs_once():
         drawn, figures = pictures(solution, reference, seen)
         drawn, family = drawn_members(solution, drawn)
+        inside = drawn_inside(solution, reference, seen)
         courses = profiles(typical_solution(solution).formulation, solution.training.model)
     (folder / "figures").mkdir(exist_ok=True)
     for name, figure in figures.items():
@@ -59,7 +60,7 @@ def show(solution: Solved, folder: Path, result: dict[str, Any], certificate: li
         solution.training.endings, result.get("baselines"), courses, result, result.get("error_bar"),
         how_it_was_solved(settings, decision_of(solution.training.endings), rows_solved(solution.training.history),
                           {caption: figures[name] for name, caption in SHOWN.items() if name in figures}),
-        None if family is None else family.parameters)
+        None if family is None else family.parameters, inside)
 
 
 def _chosen(settings: dict) -> dict[str, Any]:

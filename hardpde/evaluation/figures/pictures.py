@@ -92,6 +92,13 @@ def drawn_members(solution: Solved, drawn: dict[str, Drawn]) -> tuple[dict[str, 
     return shown, found
 
 
+def drawn_inside(solution: Solved, reference: Reference | None, seen: Seen | None) -> dict[str, Drawn]:
+    """The components in three dimensions at nodes of tetrahedra; {} in others."""
+    if solution.problem.schema.dim != 3:
+        return {}
+    return _components(solution, seen or seen_at(solution, nodes(solution.problem, reference)))
+
+
 def _residual(solution: Solved, reference: Reference | None) -> Drawn | None:
     """The logarithm of the residual at nodes as what a picture needs."""
     problem = solution.problem

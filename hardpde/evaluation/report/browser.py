@@ -13,8 +13,10 @@ import numpy as np
 from hardpde.evaluation.figures.base import ERROR, FIELD, colour_table
 from hardpde.evaluation.figures.maps import hole_window, row_name
 from hardpde.evaluation.figures.views import View, field_rows, flattened, thinned_mesh, view_of
+from hardpde.geometry.algorithms.links import rim
 
 MOST_FRAMES, MOST_NODES = 41, 30_000
+MOST_TURNED = 65_535  # nodes of tetrahedra
 NOT_A_NUMBER = 65535  # the code of a value that is not there
 
 
@@ -52,6 +54,34 @@ def packed(drawn: Mapping[str, tuple], parameters: Mapping[str, np.ndarray] | No
                 "frame": _frame(shown.frame if kind == "mesh" else flat), "panels": _panels(shown, label, p, r)})
     page["labels"] = ["steady state"] if page["times"] is None else [f"t = {t:g}" for t in page["times"]]
     return page
+
+
+def solids(drawn: Mapping[str, tuple], times: Sequence[float] | None) -> dict[str, Any]:
+    """Fields by label at nodes (n, 3) of tetrahedra, for surfaces on which they are constant: {} where there are none.
+
+    times: those of the page's frames; of the fields' times the nearest ones are taken.
+    """
+    found: dict[str, Any] = {"fields": []}
+    for label, (x, cells, own, prediction, _) in drawn.items():
+        if cells is None or np.shape(cells)[1] != 4 or len(x) > MOST_TURNED:
+            return {}
+        frames = [0] if times is None else [int(np.abs(np.asarray(own) - t).argmin()) for t in times]
+        values = np.asarray(prediction, float).reshape(-1, len(x))
+        finite = values[np.isfinite(values)]
+        if not finite.size:
+            continue
+        found["fields"].append({"label": label, "limits": [float(finite.min()), float(finite.max())],
+                                "values": [_quantised(values[k]) for k in frames]})
+        centre, size = (x.max(0) + x.min(0)) / 2, float(np.ptp(x, axis=0).max())
+        found |= {"colours": FIELD, "x": _text(np.asarray((x - centre) / size, np.float32)), "size": size,
+                  "cells": _text(np.asarray(cells, np.uint16)), "skin": _text(skin(cells).astype(np.uint16))}
+    return found if found["fields"] else {}
+
+
+def skin(cells: np.ndarray) -> np.ndarray:
+    """The triangles (t, 3) of tetrahedra (c, 4) that belong to one of them only."""
+    faces = np.concatenate([np.delete(cells, k, axis=1) for k in range(4)])
+    return rim(faces)
 
 
 def _panels(view: View, label: str, p: np.ndarray, r: np.ndarray | None) -> list[dict[str, Any]]:

@@ -10,11 +10,13 @@ from hardpde.evaluation.base import is_size
 from hardpde.evaluation.certificate import EXACT
 from hardpde.evaluation.figures.base import Figure
 from hardpde.evaluation.metrics import METRIC_NAMES, PERCENT
-from hardpde.evaluation.report.browser import chart, packed
+from hardpde.evaluation.report.browser import chart, packed, solids
 from hardpde.evaluation.report.judged import judgement
 from hardpde.evaluation.report.page import captioned, cards, scroll_table, section, settings_tables, tags, write_page
 from hardpde.evaluation.statistics import count_text, value_text
 from hardpde.support.progress import total_steps
+
+LEVELS = 40  # at which surfaces are drawn
 
 
 def write_report(
@@ -33,6 +35,7 @@ def write_report(
     bar: Mapping[str, Any] | None = None,
     how: str = "",
     parameters: Mapping[str, Any] | None = None,
+    inside: Mapping[str, tuple] | None = None,
 ) -> None:
     """Write the report of a run to `path`.
 
@@ -51,8 +54,10 @@ def write_report(
     how:         HTML that says how it was solved without training
     parameters:  {name: values} of a family, with a slider each: predictions and known values then have rows for every
                  combination, each at all times, the last parameter's values one after the other
+    inside:      as `fields`, at nodes of tetrahedra, for surfaces that can be turned
     """
     page = packed(fields or {}, parameters)
+    page["solids"] = solids(inside or {}, page["times"])
     page["now"] = _now(metrics, page["times"])
     page["charts"] = {f"condition {k}": _along(row) for k, row in enumerate(profiles)}
     trained = {key: [value for value, stage in zip(history[key], history["stage"]) if not is_size(stage)]
@@ -260,6 +265,11 @@ def _fields(page: Mapping[str, Any], metrics: Mapping[str, Mapping[str, Any]]) -
         alone = " alone" if len(view["panels"]) == 1 else ""
         yield (f"<div class='view' data-view='{k}'><h3>{escape(view['title'])}</h3><div class='panels{alone}'></div>"
                f"<p class='under'>{escape(view['note'])}</p></div>")
+    for k, field in enumerate(page["solids"].get("fields", [])):
+        yield (f"<div class='view'><h3>{escape(field['label'])} on a surface: drag to turn it</h3>"
+               f"<figure class='solid' data-solid='{k}'><canvas role='img' tabindex='0' aria-label='a surface on which "
+               f"{escape(field['label'], quote=True)} is constant'></canvas></figure>"
+               f"{_slider(f'level {k}', field['label'], [''] * (LEVELS + 1), LEVELS // 2)}</div>")
     if page["views"]:
         yield "<noscript><p>The fields are drawn by a script; the folder figures has them as pictures.</p></noscript>"
 
