@@ -1,4 +1,4 @@
-"""The public names, as `hardpde` offers them."""
+"""The public names and where they are; `__init__.py` reads this file."""
 
 from hardpde.formulation.formulation import Formulation
 from hardpde.geometry import (
@@ -50,6 +50,7 @@ from hardpde.solving.solve import solve
 from hardpde.studies.compare import compare
 from hardpde.training import Stage
 
+__version__: str
 __all__ = [
     "Ball", "Boundary", "Box", "Condition", "Cone", "Cylinder", "Eigenpair", "Estimate", "Focus", "Formulation",
     "Hints", "Inlay", "Interval", "Measurement", "Mirror", "Parameter", "Polygon", "Problem", "Reference", "Revolved",
