@@ -22,7 +22,14 @@ from hardpde.runs.finish import keep, measure, present
 from hardpde.runs.folder import CHECKPOINT, check_folder, prepare_folder, settle, what_is_left, write_run
 from hardpde.runs.load import check_files, load_problem, read_finished, read_metrics, read_run
 from hardpde.runs.records import is_comparison, plans_begun, read_records, save_record
-from hardpde.solving.direct import brought_within, check_solver, chosen_solver, direct_settings, run_directly
+from hardpde.solving.direct import (
+    brought_within,
+    check_solver,
+    chosen_solver,
+    direct_settings,
+    run_directly,
+    with_devices,
+)
 from hardpde.solving.marching import run_march
 from hardpde.solving.settings import check_options, make_formulation, make_settings
 from hardpde.solving.solution import Solution
@@ -156,6 +163,7 @@ def _solver_settings(arguments: argparse.Namespace, problem: Problem) -> dict[st
     settings = make_settings(problem, arguments.method, arguments.preset or "quick", arguments.seed,
                              None if solver in UNTRAINED else options, arguments.steps, arguments.stages,
                              arguments.schedule or "fair", arguments.devices)
+    settings = with_devices(settings, None if solver == "train" else arguments.devices)
     if solver in UNTRAINED:
         return direct_settings(settings, options, arguments.tolerance, arguments.seconds, solver)
     asked = {"tolerance": arguments.tolerance, "seconds": arguments.seconds}
@@ -225,8 +233,10 @@ def _finished(arguments: argparse.Namespace, solution: Solution, source: dict[st
 
 
 def _sharing(settings: dict[str, Any]) -> str:
-    devices = settings["method"].get("devices", 1)
-    return f", points shared by {devices} devices" if devices > 1 else ""
+    rows, points = settings.get("devices") or 1, settings["method"].get("devices", 1)
+    if rows > 1:
+        return f", rows shared by {rows} devices"
+    return f", points shared by {points} devices" if points > 1 else ""
 
 
 def compare_command(arguments: argparse.Namespace) -> dict[str, Any]:

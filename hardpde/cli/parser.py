@@ -173,8 +173,8 @@ def make_parser() -> argparse.ArgumentParser:
     sub.add_argument("--out", metavar="DIR", help="run folder (default runs/PROBLEM-METHOD-PRESET-SEED)")
     sub.add_argument("--force", action="store_true", help="replace an earlier run in that folder")
     sub.add_argument("--devices", type=int, metavar="N",
-                     help="how many devices share the points (default: one GPU, the cores of a CPU, or all devices "
-                          "of several processes)")
+                     help="how many devices share the points of a training, or the rows of a direct solve (default: "
+                          "one GPU, the cores of a CPU, or all devices of several processes)")
     sub.add_argument("--stages", type=_stages, metavar="JSON", help="stages in place of the preset's, e.g. "
                      """'[{"optimiser": "adam", "steps": 500}, {"optimiser": "levenberg_marquardt", "steps": 100}]'""")
     sub.add_argument("--solver", choices=SOLVERS, default="auto",
