@@ -93,7 +93,7 @@ def _rows(problem: Problem, condition: Condition, x: np.ndarray, n: np.ndarray) 
 
 def _steep(problem: Problem) -> bool:
     """Whether conditions may ask for derivatives that are not fields."""
-    return problem.schema.traces or problem.stated is not problem
+    return problem.schema.traces or not set(problem.stated.schema.names) <= set(problem.schema.names)
 
 
 def profiles(formulation: Formulation, model: Model, points: int = 300, times: int = 5) -> list[dict[str, Any]]:
@@ -239,7 +239,7 @@ def boundary_points(problem: Problem, name: str, points: int) -> tuple[np.ndarra
         return x, jax.vmap(boundary.normal)(x)
 
     x, n = concrete(sample, jax.random.key(12))
-    layout = problem.stated.layout
+    layout = problem.stated.completed.layout
     corners, normals = [x], [n]
     for i, j in zip(*np.nonzero(layout.touching)):
         if layout.pieces[i].name == name:

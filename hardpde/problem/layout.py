@@ -19,7 +19,7 @@ from hardpde.geometry.algorithms.gaps import are_whole
 from hardpde.geometry.algorithms.sampling import depths
 from hardpde.geometry.algorithms.stacking import Group
 from hardpde.problem.conditions import INITIAL, Condition
-from hardpde.problem.fields import Schema
+from hardpde.problem.fields import FieldNeeded, Schema
 from hardpde.problem.parameters import Parameter, append
 from hardpde.support.compiling import jit_simply
 
@@ -100,8 +100,9 @@ def arrange(
     touching |= touching.T
     for i, j in zip(*np.nonzero(touching)):
         if slopes[i].any():
-            raise ValueError(f"'{pieces[i].name}' asks for a normal derivative and touches '{pieces[j].name}'; corners "
-                             f"need the gradient as a field: state gradients={{…}}, or keep gradients='fields'")
+            raise FieldNeeded(f"'{pieces[i].name}' asks for a normal derivative and touches '{pieces[j].name}'; "
+                              f"corners need the gradient as a field: state gradients={{…}}, or keep "
+                              f"gradients='fields'")
     _check_corners(probe, of_piece, pieces, touching, bound, domain, start)
     nearest = np.where(touching | np.eye(len(pieces), dtype=bool), np.inf, np.minimum(gaps, gaps.T))
     gap = nearest.min(axis=1, initial=np.inf)
@@ -118,8 +119,8 @@ def _slope_rows(a: np.ndarray, schema: Schema, name: str) -> np.ndarray:
     some = np.abs(slopes).max(axis=(0, 2), initial=0.0) > 1e-12
     if some.any() and ((np.linalg.norm(slopes[:, some], axis=2) < 1e-12).any()
                        or (_rank(slopes[:, some]) < some.sum()).any()):
-        raise ValueError(f"the normal derivatives in the conditions on '{name}' vanish somewhere or are linearly "
-                         f"dependent; state gradients={{…}} in the problem, or split the boundary")
+        raise FieldNeeded(f"the normal derivatives in the conditions on '{name}' vanish somewhere or are linearly "
+                          f"dependent; state gradients={{…}} in the problem, or split the boundary")
     return some
 
 
