@@ -101,7 +101,8 @@ def last_losses(history: list[dict]) -> dict[str, float]:
 
 def told_decision(solution: Solved) -> str:
     """How a solution was found and why in that way, and which fields were added to what was stated."""
-    added = added_fields(solution.problem)
+    there = set(solution.formulation.problem.schema.names) >= set(solution.problem.completed.schema.names)
+    added = added_fields(solution.problem) if there and solution.settings.get("method_name") == "exact" else ""
     return decision_of(solution.training.endings) + (f"; {added}" if added else "")
 
 

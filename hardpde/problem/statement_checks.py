@@ -45,7 +45,7 @@ def check_statement(problem: "Problem") -> None:
         _ = whole.fitting
         check_start(whole)
         for datum in problem.levels:
-            check_datum(problem, datum)
+            check_datum(whole, datum)
         check_measurements(problem)
         check_others(problem)
 

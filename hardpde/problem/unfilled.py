@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from hardpde.problem.problem import Problem
 
 
+_KEPT = ("a problem with a mapping keeps its gradient fields; choose gradients='fields', with the command --set "
+         "gradients=fields")
+
+
 def without_gradients(problem: "Problem", hints: Hints | None = None) -> "Problem":
     """A problem with its gradient fields filled by differentiation: fewer fields, second derivatives.
 
@@ -26,6 +30,8 @@ def without_gradients(problem: "Problem", hints: Hints | None = None) -> "Proble
     """
     if problem.origin is not None and problem.origin.completed is problem:
         problem = problem.origin
+        if problem.mapping is not None:
+            raise ValueError(_KEPT)
         if any(kind != "laplacian" for kind, _ in second_derivatives(problem.schema, problem.residual)):
             raise ValueError("hessian and bilaplacian need gradients that are fields; choose gradients='fields', with "
                              "the command --set gradients=fields")
@@ -33,8 +39,7 @@ def without_gradients(problem: "Problem", hints: Hints | None = None) -> "Proble
     if not schema.gradients:
         return problem
     if problem.mapping is not None:
-        raise ValueError("a problem with a mapping keeps its gradient fields; choose gradients='fields', with the "
-                         "command --set gradients=fields")
+        raise ValueError(_KEPT)
     gradients = dict(schema.gradients)
     fields = {name: shape for name, shape in schema.fields if name not in gradients}
 
