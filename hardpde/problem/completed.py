@@ -48,20 +48,25 @@ def completed(problem: "Problem") -> "Problem":
     return found
 
 
-def added_fields(problem: "Problem") -> str:
-    """Words on the fields that were added to what was stated, "" without such."""
+def symbols(problem: "Problem") -> dict[str, str]:
+    """Of the fields that were added to what was stated, what they stand for: {"grad_u": "∇u"}."""
     whole = problem.completed
-    new = [name for name in whole.schema.names if name not in problem.stated.schema.names]
-    if not new:
-        return ""
     stands = {field: f"Δ{name}" for name, field in whole.schema.laplacians}
     stands |= {gradient: f"∇{stands.get(base, base)}" for gradient, base in whole.schema.gradients}
-    symbols = [stands[name] for name in new]
-    listed = " and ".join([", ".join(symbols[:-1]), symbols[-1]] if len(symbols) > 1 else symbols)
-    one = len(new) == 1
-    return (f"{listed} {'is a field' if one else 'are fields'} that hardpde adds: conditions hold exactly for "
-            f"{'it' if one else 'them'}, and {'it is that' if one else 'they are that'} of the answer up to the "
-            f"residual")
+    return {name: stands[name] for name in whole.schema.names if name not in problem.stated.schema.names}
+
+
+def added_fields(problem: "Problem") -> str:
+    """Words on the fields that were added to what was stated, "" without such."""
+    new = list(symbols(problem).values())
+    if not new:
+        return ""
+    listed = " and ".join([", ".join(new[:-1]), new[-1]] if len(new) > 1 else new)
+    if len(new) == 1:
+        return (f"hardpde adds {listed} as a field: conditions hold exactly for this field, which is {listed} up to "
+                f"the residual")
+    return (f"hardpde adds {listed} as fields: conditions hold exactly for these fields, which are what they "
+            f"stand for up to the residual")
 
 
 def _needs_gradients(problem: "Problem") -> bool:

@@ -122,12 +122,12 @@ def test_nothing_of_it_shows_but_a_sentence(tmp_path):
     solution = hp.Solution(problem, small(mixed), settings, Training(random_models(small(mixed), 1)[0]))
     found = solution([[0.5, 0.5]])
     assert set(found) == {"u"} and set(solution.errors()) == {"u"} and "grad_u" not in repr(solution)
-    assert "∇u is a field that hardpde adds" in solution.decision
+    assert "hardpde adds ∇u as a field" in solution.decision
     assert problem.schema.labels() == ["u"] and not problem.schema.gradients
     solution.save(tmp_path / "model")
     again = hp.Solution.load(tmp_path / "model", problem)
     assert np.array_equal(again([[0.5, 0.5]])["u"], found["u"])
-    assert added_fields(plate()).startswith("Δw, ∇w and ∇Δw are fields")
+    assert added_fields(plate()).startswith("hardpde adds Δw, ∇w and ∇Δw as fields")
 
 
 def test_hints_are_told_of_the_fields_that_are_added():
