@@ -152,7 +152,7 @@ def test_an_example_that_is_solved_directly_is_accurate(name):
     assert problem.name == name.replace("_", "-") and hp.check_well_posed(problem).verdict
     solution = hp.solve(problem, solver="direct", tolerance=tolerance, seconds=seconds)
     if name == "clamped_plate":
-        assert abs(module.CENTRE / ritz_centre() - 1) < 1e-11
+        assert abs(module.CENTRE / ritz_centre() - 1) < 1e-10
         error = abs(solution([[0.5, 0.5]])["w"][0] / module.CENTRE - 1)
     else:
         error = solution.errors()["u"]["relative_l2"]

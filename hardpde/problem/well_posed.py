@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hardpde.problem.balances import Balance, balances
-from hardpde.problem.conditions import INITIAL, Condition, dirichlet, neumann, slip
+from hardpde.problem.conditions import INITIAL, Condition, dirichlet, neumann, slip, supported
 from hardpde.problem.free_modes import Mode, free_modes
 from hardpde.problem.lopatinski import SHORT, Count, counted, frequencies, rank
 from hardpde.problem.places import Linear, Place, places_inside, places_of, places_on
@@ -360,11 +360,14 @@ def _remedy(linear: Linear, name: str, place: Place, needed: int) -> str:
 def _candidates(problem: "Problem", name: str) -> Iterator[tuple[str, Condition]]:
     """Conditions that are often right, as they are written."""
     gradients = dict(problem.schema.gradients)
-    plain = [field for field in problem.schema.names if field not in gradients]
+    added = {field: base for base, field in problem.schema.laplacians}
+    plain = [field for field in problem.schema.names if field not in gradients and field not in added]
     for field in plain:
         yield f'dirichlet("{name}", "{field}", …)', dirichlet(name, field)
         if problem.schema.shapes[field] == (problem.schema.dim,):
             yield f'slip("{name}", "{field}")', slip(name, field)
+    for base in added.values():
+        yield f'supported("{name}", "{base}")', supported(name, base)
     for field in plain:
         yield f'neumann("{name}", "{field}", …)', neumann(name, field)
 

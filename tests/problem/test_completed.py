@@ -170,3 +170,11 @@ def test_a_mistake_is_told_in_a_sentence(mistake):
     statement, message = MISTAKES[mistake]
     with pytest.raises(ValueError, match=message):
         statement()
+
+
+def test_what_a_plate_lacks_is_named_by_what_its_user_can_state():
+    """An edge needs two conditions, and Δw is no field of the user's."""
+    strip = hp.Problem(hp.Box((0, 0), (1, 1), sides=SIDES), "w", lambda x, q, dq: hp.bilaplacian(dq.w) - 1, [
+        hp.dirichlet("left", "w"), *(hp.supported(side, "w") for side in ("right", "bottom", "top"))])
+    (sentence,) = hp.check_well_posed(strip).sentences
+    assert "'left' needs 2 conditions and has 1: state supported(\"left\", \"w\") in place of 'dirichlet w'" in sentence
