@@ -19,6 +19,6 @@ problem = hp.Problem(
 )
 
 if __name__ == "__main__":
-    solution = hp.solve(problem, solver="direct", tolerance=1e-6)
+    solution = hp.solve(problem, solver="direct", tolerance=1e-4)
     print(solution.decision)
     print(f"deflection of the centre: {solution([[0.5, 0.5]])['w'][0]:.9f}, {CENTRE:.9f} is right")
