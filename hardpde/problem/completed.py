@@ -17,6 +17,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.problem.conditions import INITIAL, Condition, Periodic
+from hardpde.problem.corner_jumps import DataApart, jump_at
 from hardpde.problem.fields import (
     Derivative,
     FieldNeeded,
@@ -32,6 +33,7 @@ from hardpde.problem.hints import Hints, Residual
 if TYPE_CHECKING:
     from hardpde.problem.problem import Problem
 
+MOST = 16  # corners at which data jump
 Values = Callable[[Array], Mapping[str, Any]]  # of a point: {field: value}
 
 
@@ -45,7 +47,29 @@ def completed(problem: "Problem") -> "Problem":
     found = with_laplacians(problem, twice) if twice else problem
     if any(kind == "hessian" for kind, _ in second) or _needs_gradients(found):
         found = with_gradients(found)
-    return found
+    return with_jumps(found)
+
+
+def with_jumps(problem: "Problem") -> "Problem":
+    """The problem with functions that jump at corners as its data do; itself where there is no such corner, or where
+    there are no such functions."""
+    plain = problem.domain.dim == 2 and problem.time is None and problem.mapping is None and not problem.parameters
+    if not plain or problem.hints.mirror is not None or any(isinstance(one, Periodic) for one in problem.conditions):
+        return problem
+    found = problem
+    for _ in range(MOST):
+        try:
+            _ = found.layout
+            return found
+        except DataApart as error:
+            pieces = tuple(piece for piece in problem.domain.pieces
+                           if piece.name in {condition.on for condition in problem.pointwise})
+            if (jump := jump_at(error, pieces, found.schema, found.domain)) is None:
+                return problem
+            found = found.derived(jumps=(*found.jumps, jump), origin=problem.stated)
+        except ValueError:
+            return problem  # what is wrong is said when the statement is checked
+    return problem
 
 
 def symbols(problem: "Problem") -> dict[str, str]:

@@ -14,6 +14,7 @@ from hardpde.geometry import Boundary, Shape, TimeSlice, at_times
 from hardpde.problem.completed import completed
 from hardpde.problem.condition_checks import check_conditions
 from hardpde.problem.conditions import INITIAL, Condition, Periodic
+from hardpde.problem.corner_jumps import CornerJump
 from hardpde.problem.datum import Datum
 from hardpde.problem.family import in_order, member
 from hardpde.problem.fields import Schema, State, asks_for_laplacian, flat, make_schema
@@ -69,6 +70,7 @@ class Problem:
     name: str = "problem"
     presets: object = None
     origin: "Problem | None" = field(default=None, init=False, repr=False)  # of a problem that is made of another one
+    jumps: tuple[CornerJump, ...] = field(default=(), init=False, repr=False)  # of data at corners
     laplacians: Mapping[str, str] = field(default_factory=dict, init=False, repr=False)  # {field: what stands for it}
 
     def __post_init__(self) -> None:
@@ -165,7 +167,7 @@ class Problem:
     def layout(self) -> Layout:
         """Which conditions hold on which piece of the boundary."""
         layout = arrange(self.domain, self.schema, self.pointwise, self.time, self.hints.collar,
-                         self.hints.sharp, self.parameters)
+                         self.hints.sharp, self.parameters, [jump.at for jump in self.jumps])
         return clear_of_periods(layout, self.periods, self.domain, self.hints.collar)
 
     @cached_property
