@@ -31,10 +31,11 @@ from hardpde.problem.conditions import (
     periodic,
     robin,
     slip,
+    supported,
     traction,
 )
 from hardpde.problem.datum import mean, pin
-from hardpde.problem.fields import curl, div, dt, grad, laplacian
+from hardpde.problem.fields import bilaplacian, curl, div, dt, grad, hessian, laplacian
 from hardpde.problem.hints import Focus, Hints, Mirror
 from hardpde.problem.measurements import Measurement
 from hardpde.problem.parameters import Parameter, parameters
@@ -54,8 +55,9 @@ __version__: str
 __all__ = [
     "Ball", "Boundary", "Box", "Condition", "Cone", "Cylinder", "Eigenpair", "Estimate", "Focus", "Formulation",
     "Hints", "Inlay", "Interval", "Measurement", "Mirror", "Parameter", "Polygon", "Problem", "Reference", "Revolved",
-    "Shape", "Solid", "Solution", "Spline", "Stage", "Surrogate", "airfoil", "check_well_posed", "compare", "curl",
-    "dirichlet", "div", "dt", "eigenpairs", "extend", "flux", "grad", "infer", "initial", "integral", "interface",
-    "laplacian", "learned_distance", "mean", "moving", "moving_all", "neumann", "parameters", "periodic", "pin",
-    "read_airfoil", "read_mesh", "read_outline", "read_surface", "robin", "slip", "solve", "traction",
+    "Shape", "Solid", "Solution", "Spline", "Stage", "Surrogate", "airfoil", "bilaplacian", "check_well_posed",
+    "compare", "curl", "dirichlet", "div", "dt", "eigenpairs", "extend", "flux", "grad", "hessian", "infer", "initial",
+    "integral", "interface", "laplacian", "learned_distance", "mean", "moving", "moving_all", "neumann", "parameters",
+    "periodic", "pin", "read_airfoil", "read_mesh", "read_outline", "read_surface", "robin", "slip", "solve",
+    "supported", "traction",
 ]

@@ -13,6 +13,7 @@ from hardpde.evaluation.export import export_vtu
 from hardpde.evaluation.report.comparison_tables import endings, in_short, markdown
 from hardpde.formulation.formulation import Formulation
 from hardpde.methods import METHODS
+from hardpde.problem.completed import added_fields
 from hardpde.problem.jumps import check_jumps
 from hardpde.problem.problem import Problem
 from hardpde.problem.well_posed import check_well_posed
@@ -91,6 +92,8 @@ def check_command(arguments: argparse.Namespace) -> dict[str, Any]:
     worst = violation(rows)
     exact = "every condition holds by construction" if worst <= 1e-12 else "conditions hold only approximately"
     say(arguments, f"method {arguments.method}, random networks: largest violation {worst:.1e}; {exact}")
+    if added := added_fields(problem):
+        say(arguments, added)
     dim = problem.schema.dim
     say(arguments, f"the domain is drawn in {picture}" if dim <= 3 else
          f"no picture shows {dim} dimensions; {picture} states the boundaries in words")
@@ -98,7 +101,7 @@ def check_command(arguments: argparse.Namespace) -> dict[str, Any]:
     say_well_posed(arguments, well_posed)
     for mode in well_posed.modes:
         path = picture.with_name(f"{problem.name}-free-{'-'.join(mode.fields)}{'' if mode.constant else '-state'}.png")
-        draw_mode(problem, mode).savefig(path, dpi=130)
+        draw_mode(problem.completed, mode).savefig(path, dpi=130)
         say(arguments, f"what may be added to {', '.join(mode.fields)} is drawn in {path}")
     keys = ("name", "boundary", "violation")
     wrong = arguments.method == "exact" and not worst <= EXACT  # other methods promise less
@@ -149,6 +152,8 @@ def _look_at(arguments: argparse.Namespace, problem: Problem) -> None:
     found = check_well_posed(problem)
     if arguments.strict:
         found.refuse()
+    if added := added_fields(problem):
+        say(arguments, added)
     for finding in found.findings:
         say(arguments, f"{'warning: ' if finding.fault else ''}{finding.sentence}")
 

@@ -20,6 +20,7 @@ from hardpde.formulation.points import EARLIEST
 from hardpde.geometry import at_times
 from hardpde.geometry.algorithms.sampling import check_survival, depths, unit_points
 from hardpde.geometry.algorithms.stacking import concrete, place
+from hardpde.problem.completed import symbols
 from hardpde.problem.fields import Schema
 from hardpde.problem.problem import Problem
 from hardpde.support.compiling import jit_simply
@@ -120,7 +121,8 @@ def divergences(problem: Problem) -> list[Form]:
                           (0, 1))(dq, q)
 
     found, by_state = map(np.asarray, jit_simply(jax.vmap(slopes))(x, q, dq))  # (probes, e, slots, m), (probes, e, m)
-    labels, forms = schema.labels(), []
+    added, forms = symbols(problem), []
+    labels = [added.get(label.split("[")[0], label) for label in schema.labels()]
     for e in range(found.shape[1]):
         part = found[:, e]
         space = np.concatenate([part[:, :d], part[:, -1:] if problem.order == 2 else 0 * part[:, :1]], axis=1)
@@ -130,7 +132,7 @@ def divergences(problem: Problem) -> list[Form]:
         # A divergence: more than one direction, or one where there is no other, or a Laplacian.
         directions = (constant[:d] != 0).any(axis=1)
         if size > 0 and (directions.all() or (constant[d] != 0).any()):
-            names = [labels[k] for k in np.flatnonzero((constant != 0).any(axis=0))]
+            names = dict.fromkeys(labels[k] for k in np.flatnonzero((constant != 0).any(axis=0)))
             forms.append(Form(e, constant[:d] + _convected(schema, by_state[:, e]), constant[d],
                               f"equation {e + 1} ({', '.join(names)})"))
     return forms

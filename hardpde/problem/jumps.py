@@ -45,6 +45,7 @@ class Jump(NamedTuple):
 
 def check_jumps(problem: "Problem") -> None:
     """Refuse data that jump, and coefficients of second derivatives that do; the sentence says what to do instead."""
+    problem = problem.completed
     with compiled_quickly():
         for condition in problem.pointwise:
             if found := _of_condition(problem, condition):

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from hardpde.evaluation.base import Solved, decision_of, history_columns, is_size
+from hardpde.evaluation.base import Solved, history_columns, is_size, told_decision
 from hardpde.evaluation.certificate import profiles
 from hardpde.evaluation.errors import typical_solution
 from hardpde.evaluation.export import export_vtu
@@ -58,7 +58,7 @@ def show(solution: Solved, folder: Path, result: dict[str, Any], certificate: li
         {**{name: figure for name, figure in figures.items() if name.endswith(AGREEMENT)},
          "The domain, its boundaries, normals and collars": figures["domain"]},
         solution.training.endings, result.get("baselines"), courses, result, result.get("error_bar"),
-        how_it_was_solved(settings, decision_of(solution.training.endings), rows_solved(solution.training.history),
+        how_it_was_solved(settings, told_decision(solution), rows_solved(solution.training.history),
                           {caption: figures[name] for name, caption in SHOWN.items() if name in figures}),
         None if family is None else family.parameters, inside)
 

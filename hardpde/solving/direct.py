@@ -102,7 +102,7 @@ def run_directly(problem: Problem, settings: dict[str, Any], report: Callable[[d
     features = {**features_as_plain(model), "scales": found.recipe.scales.tolist()}
     said = {**settings, "method": options, "features": features, "found": summary(found)}
     if options == asked and options.get("gradients", "fields") == "fields":  # what is compiled serves on
-        kept = replace(formulation, problem=problem)
+        kept = replace(formulation, problem=problem.completed)
     else:
         kept = make(METHODS["exact"], problem, options)
     return Solution(problem, kept, said, Training(model, history, [ending], found.tried[-1].seconds,
@@ -157,6 +157,7 @@ class ForFeatures(NamedTuple):
 
 def for_features(problem: Problem, settings: dict[str, Any]) -> ForFeatures:
     """With inputs for corners and layers, points about them, and gradients as slopes, where there are such."""
+    problem = problem.completed
     options, corners, thin = {**settings["method"], "width": 8}, corners_of(problem), layers_of(problem)
     sources = potentials(problem) if options.get("gradients", "fields") == "fields" else ()
     options |= {name: True for name, found in (("corners", corners), ("walls", thin), ("slopes", sources)) if found}

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from hardpde.evaluation.base import DECISION, UNTRAINED
+from hardpde.evaluation.base import DECISION, UNTRAINED, decision_of
 from hardpde.formulation.formulation import Formulation
 from hardpde.formulation.sharded import shard
 from hardpde.problem.jumps import check_jumps
@@ -108,7 +108,7 @@ def decide(problem: Problem, settings: dict[str, Any], *, checkpoint: Path | Non
         return _ended(first, f"{why}; no time is left for anything else")
     other = _without_march(problem, {**settings, "seconds": left}, checkpoint, resume, report, every)
     kept, told = (other, "") if first is None else better(first, other)
-    told = f"{why}; {other.decision}{told}"
+    told = f"{why}; {decision_of(other.training.endings)}{told}"
     training = replace(kept.training, seconds=time.perf_counter() - began)
     return _ended(replace(kept, training=training), told)
 
