@@ -134,6 +134,19 @@ def test_what_changes_between_the_points_is_looked_at(width):
     assert found.verdict == FAILED and (found.figures["hidden"] > 0.1 or "the answer jumps" in found.because)
 
 
+def test_a_start_that_is_over_at_once_counts_as_long_as_it_lasts():
+    """Data that do not fit at t = 0: a residual as large as the equation's terms, for a millionth of the time."""
+
+    def u(x):
+        return x[0] * (1 - x[0]) * (1 + 1e-3 * jnp.exp(-x[1] / 1e-6))
+
+    line = hp.Interval(0, 1, left="a", right="b")
+    late = hp.Problem(line, "u", lambda x, q, dq: hp.dt(dq.u) - hp.div(dq.p) - 2, [
+        hp.dirichlet("a", "u"), hp.dirichlet("b", "u"), hp.initial("u", u)], {"p": "u"}, time=(0.0, 1.0))
+    found = judge(known(late, lambda x: jnp.stack([u(x), jax.grad(u)(x)[0]])))
+    assert found.verdict == GOOD, found.because
+
+
 @pytest.mark.parametrize("e", [0.05, 1e-3, 1e-5])
 def test_an_exact_layer_is_good_however_thin(e):
     def layer(x):
