@@ -70,9 +70,18 @@ def test_what_flows_in_flows_out(flow):
     assert row["imbalance"] < 0.01 and abs(row["sum"]) < 0.01
 
 
-def test_a_wall_in_the_plane_of_a_cut_is_on_the_side_of_the_domain():
+def test_walls_and_corners_in_the_plane_of_a_cut():
     ell = hp.Polygon(((0, 0), (0, 1), (-1, 1), (-1, -1), (1, -1), (1, 0)), name="wall")
-    (row,) = conservation(known(poisson(ell, [hp.dirichlet("wall", "u", potential)]), with_gradient(potential)))
+    problem = poisson(ell, [hp.dirichlet("wall", "u", potential)])
+    (row,) = conservation(known(problem, with_gradient(potential)))
+    assert row["imbalance"] < 0.01
+
+    def singular(x):
+        """r^(1/3) at the corner that points inwards, between a wall with a value and one with a flux."""
+        angle = jnp.mod(jnp.arctan2(x[1], x[0]) - np.pi / 2, 2 * np.pi)
+        return (x @ x) ** (1 / 6) * jnp.sin(angle / 3)
+
+    (row,) = conservation(known(problem, with_gradient(singular)))
     assert row["imbalance"] < 0.01
 
 
