@@ -151,6 +151,10 @@ SOUND = {
     "Poisson, small units": lambda: poisson([robin("sides", "u", 1e3, 4e-7)], SMALL, coefficient=lambda x: 4e-7),
     "Poisson, micrometres": lambda: poisson([dirichlet("bottom", "u", 350.0), *each(
         lambda s: neumann(s, "u"), "left", "right", "top")], CHIP, 2e13, lambda x: 150.0),
+    "charges and a potential in SI units": lambda: state(
+        hp.Interval(0, 1e-6, left="left", right="right"), ["u", "n"], lambda x, q, dq: (
+            hp.laplacian(dq.u) + 1.6e-9 * (q.n - 1e22), hp.laplacian(dq.n) - 4e12 * q.n),
+        [dirichlet(end, field) for end in ("left", "right") for field in "un"]),
     "a beam by four fields in SI units": lambda: state(
         hp.Interval(0, 3, left="left", right="right"), ["w", "s", "m", "v"], lambda x, q, dq: (
             dq.w.space[0] - q.s, 1.7e6 * dq.s.space[0] - q.m, dq.m.space[0] - q.v, dq.v.space[0] - 2e3),
