@@ -164,10 +164,14 @@ def _divergence(form: Form, jet: np.ndarray) -> np.ndarray:
 def _volume(problem: Problem) -> Places:
     domain = problem.domain
     lo, hi = (np.asarray(end, float) for end in domain.bounds)
-    x = lo + (hi - lo) * unit_points(VOLUME[domain.dim], domain.dim)
+    x, share = unit_points(VOLUME[domain.dim], domain.dim), np.ones(VOLUME[domain.dim])
+    if domain.dim == 1:  # layers at the ends are seen
+        places, share = _to_the_ends(len(x))
+        x = places[:, None]
+    x = lo + (hi - lo) * x
     inside = np.asarray(depths(domain, jnp.asarray(x))) < 0
-    weight = np.full(int(inside.sum()), domain.measure / max(1, int(inside.sum())))
-    return Places(x[inside], weight, np.zeros((int(inside.sum()), 0)))
+    weight = domain.measure * share[inside] / share[inside].sum()
+    return Places(x[inside], weight, np.zeros((len(weight), 0)))
 
 
 def _walls(problem: Problem) -> dict[str, Places]:
@@ -183,7 +187,7 @@ def _walls(problem: Problem) -> dict[str, Places]:
             steps = [np.array([[0.25], [0.75]])] * len(pieces)
         else:
             counts = [max(24, int(BOUNDARY[shape.dim] * piece.measure / total)) for piece in pieces]
-            steps = [np.repeat(_to_the_ends(n)[0][:, None], 2, axis=1) if shape.dim == 2 else
+            steps = [np.repeat((np.arange(n)[:, None] + 0.5) / n, 2, axis=1) if shape.dim == 2 else
                      unit_points(n, shape.dim) for n in counts]
         which = np.repeat(np.arange(len(pieces)), list(map(len, steps)))
 
@@ -194,8 +198,7 @@ def _walls(problem: Problem) -> dict[str, Places]:
             return x, n, check_survival(shape, x, n, body)
 
         x, n, kept = concrete(placed, np.concatenate(steps))
-        weight = np.concatenate([piece.measure * (_to_the_ends(len(u))[1] if shape.dim == 2 else
-                                                  np.full(len(u), 1 / len(u))) for u, piece in zip(steps, pieces)])
+        weight = np.concatenate([np.full(len(u), piece.measure / len(u)) for u, piece in zip(steps, pieces)])
         if shape.dim == 1:
             _, kept = np.unique(x[:, 0], return_index=True)
             weight = np.ones(len(weight))
@@ -204,10 +207,9 @@ def _walls(problem: Problem) -> dict[str, Places]:
 
 
 def _to_the_ends(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """n places from 0 to 1 and their weights: dense at both ends, as t³ at 0, so that fluxes that grow towards a corner
-    like r^(−2/3) are integrated well."""
+    """n places from 0 to 1 and their weights, whose mean is 1: dense at both ends, as t³ at 0."""
     t = (np.arange(n) + 0.5) / n
-    return t**3 * (10 - 15 * t + 6 * t**2), 30 * (t * (1 - t)) ** 2 / n
+    return t**3 * (10 - 15 * t + 6 * t**2), 30 * (t * (1 - t)) ** 2
 
 
 def _cuts(problem: Problem) -> list[tuple[int, float, Places]]:
@@ -263,6 +265,6 @@ def _account(volume: Places, rest: np.ndarray, walls: dict[str, Places], out: li
 
 
 def _doubt(*parts: np.ndarray) -> float:
-    """What integrals may be off by: how far two halves of their points differ, and half as much again, as of a flux
-    that grows like r^(−2/3) towards the end of a cut, in a corner that points inwards."""
+    """What integrals may be off by: how far two halves of their points differ, and half as much again, for fluxes that
+    grow like r^(−2/3) towards a corner that points inwards."""
     return SINGULAR * float(sum(abs(part[::2].sum() - part[1::2].sum()) for part in parts if len(part) > 8))

@@ -168,6 +168,14 @@ def test_an_exact_layer_is_good_however_thin(e):
     assert judge(known(thin, with_gradient(layer))).verdict == GOOD
 
 
+def test_a_thin_layer_at_an_end_is_in_the_balance():
+    """u′ + 1000 u = 0: what decays within a thousandth of the line is what flows in."""
+    stiff = hp.Problem(hp.Interval(0, 6, left="a", right="b"), "u", lambda x, q, dq: hp.grad(dq.u)[0] + 1000 * q.u,
+                       [hp.dirichlet("a", "u", 1)], free=["b"])
+    (row,) = conservation(known(stiff, lambda x: jnp.exp(-1000 * x)))
+    assert row["imbalance"] < 0.01 and row["source"] == pytest.approx(-1, rel=0.01)
+
+
 def test_coefficients_and_sources_that_change_between_the_points_are_looked_at():
     """The product rule with a coefficient that rises tenfold within 1e-7: all that it does there was missed."""
     line = hp.Interval(0, 1, left="a", right="b")
