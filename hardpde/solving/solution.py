@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import numpy as np
 
-from hardpde.bounds.error_bar import ErrorBar, error_bar
+from hardpde.bounds.error_bar import ErrorBar, error_bar, settled
 from hardpde.evaluation.base import last_losses, told_decision
 from hardpde.evaluation.certificate import certify
 from hardpde.evaluation.certificate import violation as largest_violation
@@ -164,7 +164,8 @@ class Solution:
         with runs_once():
             if off is None:
                 off = largest_violation(certify(self.formulation, [self.training.model], 200))
-        return error_bar(self.formulation, self.training.model, self.problem, self.settings["method_name"], off)
+        bar = error_bar(self.formulation, self.training.model, self.problem, self.settings["method_name"], off)
+        return settled(bar, self.settings.get("found", {}).get("estimated_error"))
 
     def picture(self, component: str) -> Any:
         """A component of a field, e.g. "T" or "u[0]": reference, prediction and error, at a few times."""
