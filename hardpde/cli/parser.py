@@ -163,7 +163,6 @@ def make_parser() -> argparse.ArgumentParser:
     sub = command("check", "check_command",
                   "whether the problem is well posed; draw the domain and certify every condition with random networks")
     problem(sub)
-    judged(sub)
     sub.add_argument("--method", default="exact", help="which ansatz to certify (default exact)")
     option(sub, "NAME=VALUE", "an option of the method, e.g. gradients=fields (may be repeated)")
     sub.add_argument("--seed", type=int, default=0, help="of the random networks (default 0)")
@@ -171,6 +170,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     sub = command("solve", "solve_command", "solve a problem and write a run folder")
     problem(sub)
+    judged(sub)
     sub.add_argument("--method", default="exact", help="(default exact)")
     settings(sub, "NAME=VALUE", "an option of the method, e.g. width=64 or beta_s=10 (may be repeated)",
              preset=None, schedule=None)

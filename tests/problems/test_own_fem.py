@@ -11,8 +11,8 @@ import hardpde as hp
 
 pytest.importorskip("ngsolve")
 
-from hardpde.problems.fem.refined import finite_elements, solved  # noqa: E402
-from hardpde.problems.fem.sides import weak_form  # noqa: E402
+from hardpde.problems.fem.refined import at_level, finite_elements
+from hardpde.problems.fem.sides import weak_form
 
 SQUARE = hp.Box((0, 0), (1, 1), name="wall", sides={"right": "out"})
 CENTRE, RADIUS = np.array([0.45, 0.5]), 0.2
@@ -78,9 +78,9 @@ def with_a_flux(x, q, dq):
 def test_a_semilinear_equation_converges_at_its_order_about_a_round_hole():
     weak, sides = weak_form(scalar("u", {"p": "u"}, with_slopes))
     x = X[np.linalg.norm(X - CENTRE, axis=1) > RADIUS + 0.01]
-    off = [errors(solved(weak, sides, level, order=2), {"u": known}, x)["u"] for level in (1, 2)]
+    off = [errors(at_level(weak, sides, level, order=2), {"u": known}, x)["u"] for level in (1, 2)]
     assert np.log2(off[0] / off[1]) > 2.7 and off[1] < 2e-5
-    assert errors(solved(weak, sides, 1, order=5), {"u": known}, x)["u"] < 1e-7
+    assert errors(at_level(weak, sides, 1, order=5), {"u": known}, x)["u"] < 1e-7
 
 
 def test_a_flux_that_an_equation_defines_may_be_a_field():
@@ -89,7 +89,7 @@ def test_a_flux_that_an_equation_defines_may_be_a_field():
         hp.Condition("out", lambda q, x, n: q.s @ n, lambda x: k(x) * jax.grad(known)(x)[0], "flux")])
     weak, sides = weak_form(problem)
     assert weak.roles.defined == (1, 2)
-    assert errors(solved(weak, sides, 0), {"u": known})["u"] < 1e-5
+    assert errors(at_level(weak, sides, 0), {"u": known})["u"] < 1e-5
 
 
 def traction(x):
@@ -113,7 +113,7 @@ def test_a_flow_is_found_with_any_traction_and_without_gradient_fields():
     slopes = {"gradients": {"g": "v"}, "residual": lambda x, q, dq: (
         q.g @ q.v + hp.grad(dq.p) - 0.1 * hp.div(dq.g) - force(x), hp.div(dq.v))}
     for problem in (stated(**slopes, conditions=[held[0], open_end]), stated(residual=residual, conditions=held)):
-        off = errors(solved(*weak_form(problem), 0), {"v": flow, "p": pressure})
+        off = errors(at_level(*weak_form(problem), 0), {"v": flow, "p": pressure})
         assert off["v"] < 1e-5 and off["p"] < 1e-4
 
 
@@ -131,7 +131,7 @@ def test_elasticity_is_found_however_its_second_derivatives_are_grouped():
     pull = hp.traction("out", "v", lambda x: stress(jax.jacfwd(flow)(x)) @ EAST, viscosity=0.7, bulk=1.3)
     problem = hp.Problem(domain=SQUARE, fields={"v": 2}, gradients={"g": "v"}, residual=residual,
                          conditions=[hp.dirichlet("wall", "v", flow), pull])
-    assert errors(solved(*weak_form(problem), 0), {"v": flow})["v"] < 1e-5
+    assert errors(at_level(*weak_form(problem), 0), {"v": flow})["v"] < 1e-5
 
 
 def test_heat_and_waves_in_time():
@@ -152,7 +152,7 @@ def test_heat_and_waves_in_time():
         begin = [hp.initial("u", exact)] + ([hp.initial("v", 0)] if "v" in stated["fields"] else [])
         problem = hp.Problem(domain=SQUARE, **stated, time=(0.0, 1.0),
                              conditions=[*(fix(exact) for fix in everywhere), *begin])
-        found = solved(*weak_form(problem), 0).at(X)["u"]
+        found = at_level(*weak_form(problem), 0).at(X)["u"]
         late = np.concatenate([X, np.ones((len(X), 1))], axis=1)
         assert found.shape == (11, len(X))
         assert np.abs(found[-1] - np.asarray(jax.vmap(exact)(late))).max() < 1e-3

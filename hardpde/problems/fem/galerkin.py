@@ -77,7 +77,7 @@ class Discrete:
         number = mesh.BoundaryCF({self.outlined.names[name]: float(k) for k, name in enumerate(names)}, default=-1.0)
         which = self.surface.values(ng.CF(number))[:, 0].round().astype(int)
         self.places = {name: np.flatnonzero(which == k) for k, name in enumerate(names)}
-        self._split: dict[float | None, dict[str, tuple[Fixed, np.ndarray, np.ndarray]]] = {}
+        self._split: dict[float | None, dict[str, tuple[Fixed, np.ndarray, np.ndarray | None]]] = {}
         self.space = self._make_space()
         self.free = np.array(list(self.space.FreeDofs()), bool)
 
@@ -127,7 +127,7 @@ class Discrete:
         """Points of space as points of the problem."""
         return x if t is None else np.concatenate([x, np.full((len(x), 1), t)], axis=1)
 
-    def conditions(self, t: float | None) -> dict[str, tuple[Fixed, np.ndarray, np.ndarray]]:
+    def conditions(self, t: float | None) -> dict[str, tuple[Fixed, np.ndarray, np.ndarray | None]]:
         """What the conditions say on each boundary at a time."""
         if t not in self._split:
             self._split = {} if len(self._split) > 8 else self._split
@@ -295,7 +295,7 @@ class Discrete:
                 kept = None
             size = moved
         raise ValueError(f"Newton's method does not converge on finite elements in {MOST_STEPS} steps: the problem may "
-                         f"have no solution near 0, or more than one")
+                         f"have no solution near 0, or more than one (`hardpde check` says whether it is well posed)")
 
 
 def _inverse(form: Any, space: Any) -> Any:

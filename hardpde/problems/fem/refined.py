@@ -26,6 +26,7 @@ NODES = {2: 40, 3: 12}  # cells of the mesh of nodes along the largest extent
 TIMES, HALVINGS = 11, 6  # instants that are told; how often the first step is halved
 RADAU = RADAU_NODES[3]  # L-stable, of order 5
 MOST_DIGITS = 8
+NARROW = 1e-6  # of its size: a field that varies by less is constant
 
 
 class Level(NamedTuple):
@@ -62,18 +63,18 @@ def _refined(weak: Weak, sides: dict[str, Side], tolerance: float, tell: Callabl
              f"they differ by {worst:.1e}")
         return worst
 
-    found, late, off_time = solved(weak, sides, 0), 0, 0.0
+    found, late, off_time = at_level(weak, sides, 0), 0, 0.0
     values = found.at(x)
     share = tolerance / (2 if weak.timed else 1)
     while weak.timed and late < LEVELS:
         late += 1
-        found, before = solved(weak, sides, 0, late), values
+        found, before = at_level(weak, sides, 0, late), values
         values = found.at(x)
         off_time = compared(found, values, before, "time steps")
         if off_time <= share:
             break
     for level in range(1, LEVELS):
-        finer, before = solved(weak, sides, level, late), values
+        finer, before = at_level(weak, sides, level, late), values
         values = finer.at(x)
         off = compared(finer, values, before, "elements")
         if off <= share or finer.unknowns * 2**dim > MOST[dim]:
@@ -90,13 +91,15 @@ def _instants(problem: Problem) -> np.ndarray | None:
 
 
 def _apart(one: np.ndarray, other: np.ndarray) -> float:
-    """How far two answers are apart in the mean square over nodes and instants, in units of the first one's own."""
-    size = np.sqrt(np.mean(np.square(one)))
+    """How far two answers are apart in the mean square over nodes and instants, in units of what the first one varies
+    by; of its size, where it hardly varies."""
+    size, varies = np.sqrt(np.mean(np.square(one))), np.std(one)
     off = np.sqrt(np.mean(np.square(one - other)))
-    return float(off / max(size, 1e-300)) if off > 1e-13 else 0.0
+    unit = varies if varies > NARROW * size else size
+    return float(off / unit) if off > 1e-13 * max(size, 1e-300) else 0.0
 
 
-def solved(weak: Weak, sides: dict[str, Side], level: int, late: int = 0, order: int | None = None) -> Level:
+def at_level(weak: Weak, sides: dict[str, Side], level: int, late: int = 0, order: int | None = None) -> Level:
     """The problem solved with elements halved `level` times and time steps `late` times."""
     dim, size = weak.dim, weak.problem.domain.size
     order = order or ORDERS[dim]

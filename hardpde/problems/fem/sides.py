@@ -17,6 +17,7 @@ from hardpde.problems.fem.weak import Extras, Weak, in_blocks_of
 from hardpde.support.compiling import jit_simply
 from hardpde.support.messages import in_ones_words
 
+THIN = 1e-10  # of the largest singular value: what is less is rounding
 SAMPLE = 32  # points of a boundary at which it is decided what is added to a flux
 
 
@@ -45,13 +46,13 @@ class Fixed(NamedTuple):
 
 
 class Analysed(NamedTuple):
-    """Conditions at points of a boundary: what is fixed; the projection (n, k, k) on what is not; the derivatives of
-    the rows (n, r, s) by slopes and pressures, their rank and inverse; those of n·F (n, k, s) and of the equations
-    beside the pressures (n, p, s)."""
+    """Conditions at points of a boundary: what is fixed; the projection (n, k, k) on what is not; the inverse (n, s, r)
+    of the derivatives of the rows by slopes and pressures, None if it depends on the state; these derivatives and their
+    rank; those of n·F (n, k, s) and of the equations beside the pressures (n, p, s)."""
 
     fixed: Fixed
     project: np.ndarray
-    back: np.ndarray
+    back: np.ndarray | None
     natural: np.ndarray
     rank: int
     flux: np.ndarray
@@ -81,10 +82,11 @@ class Side:
         weak = self.weak
 
         def look(x: Array, n: Array, z: Array) -> tuple[Array, ...]:
-            rows = jax.jacfwd(lambda z: weak.rows(self.name, x, n, z))(z)
-            flux = jax.jacfwd(lambda z: weak.read_flux(x, z) @ n)(z)
-            zero = jax.jacfwd(lambda z: weak.kept_at_zero(x, z))(z)
-            return rows, weak.rows(self.name, x, n, jnp.zeros(weak.slots)), flux, zero
+            def rows(z: Array) -> Array:
+                return weak.rows(self.name, x, n, z)
+
+            nothing = jnp.zeros(weak.slots)
+            return jax.jacfwd(rows)(z), jax.jacfwd(rows)(nothing), rows(nothing)
 
         return jit_simply(jax.vmap(look))
 
@@ -92,7 +94,9 @@ class Side:
         """What the conditions say at points (n, c) with normals (n, d)."""
         weak, z = self.weak, np.zeros((len(x), self.weak.slots))
         z[:, : weak.count] = np.random.default_rng(4).normal(size=weak.count)  # a general state: F may vanish at 0
-        rows, at_zero, flux, zero = in_blocks_of(self._linear, x, n, z)
+        rows, other, at_zero = in_blocks_of(self._linear, x, n, z)
+        flux, zero = in_blocks_of(weak.flux_slopes, x, n, z)
+        varies = np.abs(rows - other).max(initial=0.0) > NOTHING * np.abs(rows).max(initial=0.0)
         if not all(np.isfinite(part).all() for part in (rows, at_zero, flux)):
             raise ValueError(f"the conditions on '{self.name}' are not finite everywhere")
         natural, values = rows[:, :, self._natural], rows[:, :, self._values]
@@ -111,17 +115,19 @@ class Side:
         fixed = Fixed(fixed_rows, np.einsum("nrs,nr->ns", one[:, :, :kept], data) / scale[:, :kept])
         project = -np.swapaxes(fixed_rows, 1, 2) @ fixed_rows
         project[:, self._values, self._values] += 1.0
-        back = np.linalg.pinv(natural, rcond=1e-10)
-        return Analysed(fixed, project, back, natural, rank, flux[:, :, self._natural], zero[:, :, self._natural])
+        back = np.linalg.pinv(natural, rcond=THIN)
+        return Analysed(fixed, project, None if varies else back, natural, rank, flux[:, :, self._natural],
+                        zero[:, :, self._natural])
 
-    def split(self, x: np.ndarray, n: np.ndarray) -> tuple[Fixed, np.ndarray, np.ndarray]:
+    def split(self, x: np.ndarray, n: np.ndarray) -> tuple[Fixed, np.ndarray, np.ndarray | None]:
         """At points (n, c) with normals: what is fixed; the projection (n, k, k) on what is not; and what turns rows
-        into slopes, (n, natural slots, r). ValueError where the conditions do not tell n·F."""
+        into slopes, (n, natural slots, r), None if it depends on the state. ValueError where the conditions do not tell
+        n·F."""
         found = self.analysed(x, n)
         flux = found.flux
         if self.weak.extras is not None:
             flux = flux + np.tensordot(extra_fluxes(self, n, found.zero), flat_extras(self.weak.extras), (-1, 0))
-        self._check_told(found.project @ flux, found.natural, found.back, found.rank)
+        self._check_told(found.project @ flux, found.natural, found.rank)
         return found.fixed, found.project, found.back
 
     def _rank(self, sizes: np.ndarray, size: float) -> int:
@@ -131,10 +137,10 @@ class Side:
                              f"where they do not: name its parts")
         return int(counts.max(initial=0))
 
-    def _check_told(self, flux: np.ndarray, natural: np.ndarray, back: np.ndarray, rank: int) -> None:
+    def _check_told(self, flux: np.ndarray, natural: np.ndarray, rank: int) -> None:
         """The conditions tell what the weak form needs: n·F, in the directions that are not fixed."""
         size = max(float(np.abs(flux).max(initial=0.0)), 1e-300)
-        missing = np.abs(flux - flux @ back @ natural).max(initial=0.0)
+        missing = np.abs(flux - flux @ np.linalg.pinv(natural, rcond=THIN) @ natural).max(initial=0.0)
         name = self.name
         if missing > 1e-7 * size:
             what = ", ".join(c.name for c in self.weak.problem.pointwise if c.on == name) or "none"
@@ -148,12 +154,18 @@ class Side:
     def _outflow(self) -> Callable[..., tuple[Array, Array]]:
         weak, natural = self.weak, self._natural
 
-        def known(x: Array, n: Array, project: Array, back: Array, z: Array) -> tuple[Array, Array]:
-            def value(z: Array) -> tuple[Array, Array]:
-                def flux(z: Array) -> Array:
-                    return project @ (weak.flux(x, z) @ n)
+        def known(x: Array, n: Array, project: Array, back: Array | None, z: Array) -> tuple[Array, Array]:
+            def rows(z: Array) -> Array:
+                return weak.rows(self.name, x, n, z)
 
-                told = flux(z) - jax.jacfwd(flux)(z)[:, natural] @ (back @ weak.rows(self.name, x, n, z))
+            def flux(z: Array) -> Array:
+                return project @ (weak.flux(x, z) @ n)
+
+            if back is None:
+                back = jax.lax.stop_gradient(jnp.linalg.pinv(jax.jacfwd(rows)(z)[:, natural], rtol=THIN))
+
+            def value(z: Array) -> tuple[Array, Array]:
+                told = flux(z) - jax.jacfwd(flux)(z)[:, natural] @ (back @ rows(z))
                 return told, told
 
             slope, told = jax.jacfwd(value, has_aux=True)(z)
@@ -161,9 +173,11 @@ class Side:
 
         return jit_simply(jax.vmap(known))
 
-    def outflow(self, x: np.ndarray, n: np.ndarray, project: np.ndarray, back: np.ndarray,
+    def outflow(self, x: np.ndarray, n: np.ndarray, project: np.ndarray, back: np.ndarray | None,
                 u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """n·F (n, k) in the directions that are not fixed, at values u (n, k), and its derivatives by them."""
+        if not np.abs(project).max(initial=0.0) > THIN:
+            return np.zeros_like(u), np.zeros((*u.shape, u.shape[1]))
         z = np.zeros((len(x), self.weak.slots))
         z[:, self._values] = u[:, self._values]
         return in_blocks_of(self._outflow, x, n, project, back, z)
@@ -206,7 +220,8 @@ def chosen_extras(weak: Weak, sides: dict[str, Side]) -> Extras | None:
         space = boundary.sample(jax.random.key(14), SAMPLE)
         n = np.asarray(jax.vmap(boundary.normal)(space))
         found = sides[name].analysed(np.asarray(problem.everywhen(space)), n)
-        off = np.eye(found.natural.shape[2]) - found.back @ found.natural  # what the rows leave open
+        told = np.linalg.pinv(found.natural, rcond=THIN) @ found.natural
+        off = np.eye(told.shape[2]) - told  # what the rows leave open
         units = extra_fluxes(sides[name], n, found.zero)
         systems.append(np.einsum("nfe,nest,nsr->nfrt", found.project, units, off).reshape(-1, units.shape[-1]))
         wanted.append((found.project @ found.flux @ off).ravel())

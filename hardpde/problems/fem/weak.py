@@ -145,6 +145,14 @@ class Weak:
         """F (k, d)."""
         return self.read_flux(x, z) + self._added(x, z)
 
+    @cached_property
+    def flux_slopes(self) -> Callable[..., tuple[Array, Array]]:
+        """Derivatives by the jet of n·F (n, k, slots) as it is read off, and of the equations beside the pressures."""
+        def look(x: Array, n: Array, z: Array) -> tuple[Array, Array]:
+            return jax.jacfwd(lambda z: (self.read_flux(x, z) @ n, self.kept_at_zero(x, z)))(z)
+
+        return jit_simply(jax.vmap(look))
+
     def read_flux(self, x: Array, z: Array) -> Array:
         """F (k, d) as it is read off from the equations."""
         return self._contracted(self._coefficients(x, z[: self.count], z), self.state(x, z), z)
@@ -225,13 +233,19 @@ class Weak:
         return jit_simply(jax.vmap(rows))
 
 
-def in_blocks_of(function: Callable[..., Any], *arrays: np.ndarray) -> Any:
-    """A compiled function of many points, a block at a time."""
+def in_blocks_of(function: Callable[..., Any], *arrays: np.ndarray | None) -> Any:
+    """A compiled function of many points, a block at a time; None stays None."""
+    assert arrays[0] is not None
     n, parts = len(arrays[0]), []
     for start in range(0, max(n, 1), BLOCK):
-        some = [array[start : start + BLOCK] for array in arrays]
-        pad = BLOCK - len(some[0])
-        full = [np.concatenate([a, np.broadcast_to(a[-1:] if n else 0.0, (pad, *a.shape[1:]))]) for a in some]
+        pad = BLOCK - len(arrays[0][start : start + BLOCK])
+        full = [None if array is None else _padded(array[start : start + BLOCK], pad) for array in arrays]
         found = function(*full)
         parts.append(jax.tree.map(lambda a, pad=pad: np.asarray(a)[: BLOCK - pad], found))
     return jax.tree.map(lambda *a: np.concatenate(a), *parts)
+
+
+def _padded(array: np.ndarray, pad: int) -> np.ndarray:
+    """With so many more rows, like its last one."""
+    last = array[-1:] if len(array) else 0.0
+    return np.concatenate([array, np.broadcast_to(last, (pad, *array.shape[1:]))])
