@@ -117,6 +117,22 @@ def test_a_flow_is_found_with_any_traction_and_without_gradient_fields():
         assert off["v"] < 1e-5 and off["p"] < 1e-4
 
 
+def test_a_wall_that_bends_lets_a_flow_slip():
+    """Rigid rotation in a square about a disc: p = |x|²/2 up to a constant, no friction anywhere."""
+    def turning(x):
+        return jnp.array([-x[1], x[0]])
+
+    problem = hp.Problem(
+        domain=hp.Box((-1, -1), (1, 1), name="wall") - hp.Ball((0, 0), 0.4, name="disc"),
+        fields={"v": 2, "p": ()}, gradients={"g": "v"},
+        residual=lambda x, q, dq: (q.g @ q.v + hp.grad(dq.p) - 0.1 * hp.div(dq.g), hp.div(dq.v)),
+        conditions=[hp.dirichlet("wall", "v", turning), hp.slip("disc", "v"), hp.pin("p", (0.5, 0.0), 0.125)])
+    x = 2 * X - 1
+    x = x[np.linalg.norm(x, axis=1) > 0.45]
+    off = errors(at_level(*weak_form(problem), 0), {"v": turning, "p": lambda x: x @ x / 2}, x)
+    assert off["v"] < 1e-3 and off["p"] < 1e-2
+
+
 def test_elasticity_is_found_however_its_second_derivatives_are_grouped():
     def stress(slope):
         return 0.7 * (slope + slope.T) + 1.3 * jnp.trace(slope) * jnp.eye(2)
@@ -176,6 +192,8 @@ REFUSED = {
              "do not tell the flux"),
     "a quasilinear law": ({**FIRST, "domain": SQUARE, "residual": lambda x, q, dq: (1 + q.p @ q.p) * hp.div(dq.p) + 1},
                           "depend on derivatives"),
+    "no balance": ({**FIRST, "domain": SQUARE, "conditions": [
+        *(hp.neumann(name, "u", 0) for name in ("wall", "out")), hp.mean("u", 0)]}, "no solution"),
     "no start": ({**LAPLACE, "domain": SQUARE, "time": (0, 1), "residual": lambda x, q, dq: hp.dt(dq.u)
                   - hp.laplacian(dq.u)}, "no initial condition"),
 }

@@ -19,6 +19,8 @@ from hardpde.problems.fem.weak import Weak
 MOST_STEPS, TOLERANCE, KEPT = 30, 1e-10, 0.2  # of Newton's method; how well it must converge with an old matrix
 SMALL = 1e-13  # of the largest: coefficients that are rounding
 ALIGNED = 1e-8
+ROUNDING = 1e-14  # of the largest unknown: one that is smaller is 0
+UNBALANCED = 1e-4  # of the terms of an equation: so little may be left by elements that are too large
 
 
 class Quadrature:
@@ -86,17 +88,30 @@ class Discrete:
     @cached_property
     def fixed(self) -> list[dict[str, bool]]:
         """For each unknown the boundaries on which it is fixed."""
-        start = self.weak.problem.time[0] if self.weak.problem.time is not None else None
         found: list[dict[str, bool]] = [{} for _ in range(self.weak.count)]
-        for name, (fixed, _, _) in self.conditions(start).items():
+        for name, (fixed, _, _) in self.conditions(self._begin).items():
+            if name not in self.slanted and len(fixed.rows):
+                for k in np.flatnonzero(np.einsum("rk,rk->k", fixed.rows[0], fixed.rows[0]) > 0.5):
+                    found[k][name] = True
+        return found
+
+    @property
+    def _begin(self) -> float | None:
+        return None if self.weak.problem.time is None else self.weak.problem.time[0]
+
+    @cached_property
+    def slanted(self) -> list[str]:
+        """Boundaries on which one combination of the unknowns is fixed, like n·u on a wall that bends."""
+        found = []
+        for name, (fixed, _, _) in self.conditions(self._begin).items():
             own = np.einsum("nrk,nrl->nkl", fixed.rows, fixed.rows)
             straight = np.round(np.einsum("nkk->nk", own))
             off = np.abs(own - straight[:, :, None] * np.eye(self.weak.count)).max(initial=0.0)
             if off > ALIGNED or (len(straight) and np.ptp(straight, axis=0).max() > 0):
-                raise ValueError(f"the conditions on '{name}' fix a combination of fields (like n·u on a wall that "
-                                 f"bends or is slanted); finite elements are offered where components are fixed")
-            for k in np.flatnonzero(straight[0] if len(straight) else []):
-                found[k][name] = True
+                found.append(name)
+                if fixed.rows.shape[1] > 1:
+                    raise ValueError(f"the conditions on '{name}' fix several combinations of fields; finite elements "
+                                     f"are offered where components are fixed, or one combination")
         return found
 
     def _make_space(self) -> Any:
@@ -108,6 +123,8 @@ class Discrete:
         self.levels = [self.weak.roles.unknowns.index(level.component(self.weak.problem))
                        for level in self.weak.problem.levels]
         parts += [ng.NumberSpace(self.mesh) for _ in self.levels]
+        parts += [ng.SurfaceL2(self.mesh, order=max(self.order - 2, 0), definedon=self.mesh.Boundaries(
+            self.outlined.names[name])) for name in self.slanted]
         self.own = len(parts)  # spaces of a stage
         every = parts * self.stages
         return ng.FESpace(every) if len(every) > 1 else every[0]
@@ -161,6 +178,9 @@ class Discrete:
             u, v = [trial[i] for i in own], [test[i] for i in own]
             tests = [*v, *(-ng.grad(v[e])[a] for e, a in product(range(k), range(d)))]
             value, slope = self.weak.evaluate(self.at(self.inside, times[s]), jet)
+            for j, i in enumerate(self.levels):
+                terms = np.abs(value[:, i]) + np.einsum("nc,nc->n", np.abs(slope[:, i]), np.abs(jet))
+                self._terms[s, j] = np.sqrt(np.mean(terms**2))
             load += self._sum([(self.volume.function(value[:, r]), tests[r]) for r in range(k * (1 + d))
                                if np.abs(value[:, r]).max() > 0]) * self.volume.measure
             if form is not None:
@@ -174,6 +194,7 @@ class Discrete:
                                    for r, c in used]) * self.volume.measure
             self._outside(load, form, parts[s * self.own : s * self.own + k], u, v, times[s])
             self._hold_levels(load, form, parts, trial, test, s)
+            self._hold_slanted(load, form, parts, trial, test, s, times[s])
         load.Assemble()
         if form is not None:
             form.Assemble()
@@ -205,6 +226,24 @@ class Discrete:
             load += (parts[field] * test[number] + parts[number] * test[field]) * self.ng.dx
             if form is not None:
                 form += (trial[field] * test[number] + trial[number] * test[field]) * self.ng.dx
+
+    def _hold_slanted(self, load: Any, form: Any, parts: Sequence[Any], trial: Sequence[Any], test: Sequence[Any],
+                      s: int, t: float | None) -> None:
+        """D u = d, tested on the boundary; what balances it there is a function, n·F along D."""
+        first, k = s * self.own, self.weak.count
+        for j, name in enumerate(self.slanted):
+            own, at, fixed = first + k + len(self.levels) + j, self.places[name], self.conditions(t)[name][0]
+            where = self.surface.part(self.outlined.names[name])
+            rows, data = np.zeros((len(self.outside), k)), np.zeros(len(self.outside))
+            rows[at], data[at] = fixed.rows[:, 0], fixed.data[:, 0]
+            used = [(i, self.surface.function(rows[:, i])) for i in range(k) if np.abs(rows[:, i]).max() > 0]
+
+            def along(u: Sequence[Any], used: list[tuple[int, Any]] = used) -> Any:
+                return sum(row * u[first + i] for i, row in used)
+
+            load += (parts[own] * along(test) + (along(parts) - self.surface.function(data)) * test[own]) * where
+            if form is not None:
+                form += (trial[own] * along(test) + along(trial) * test[own]) * where
 
     def _sum(self, terms: list[tuple[Any, Any]]) -> Any:
         """Σ coefficient · function, which may have no terms."""
@@ -270,6 +309,29 @@ class Discrete:
         held = self._fits[i][0]
         part.vec.FV().NumPy()[held] = load.vec.FV().NumPy()[held]
 
+    def _ratios(self, step: Any, state: Any) -> tuple[float, float]:
+        """How large a step is: of the size of each unknown, at most; and of the largest of all."""
+        sizes = []
+        for one, own in zip(self._each(step), self._each(state)):
+            sizes.append([np.abs(part.vec.FV().NumPy()).max(initial=0.0) for part in (one, own)])
+        moved, largest = np.array(sizes).T
+        top = max(float(largest.max()), 1e-300)
+        return float((moved / np.maximum(largest, ROUNDING * top)).max()), float(moved.max()) / top
+
+    def _check_balanced(self, state: Any) -> None:
+        """What balances a field that is free up to a constant is 0: else no state has these sources and fluxes."""
+        for (s, j), size in self._terms.items():
+            number = float(self._each(state)[s * self.own + self.weak.count + j].vec.FV().NumPy()[0])
+            if abs(number) > UNBALANCED * size:
+                field = self.weak.problem.levels[j].field
+                raise ValueError(f"there is no solution: what is stated for '{field}' inside and on the boundaries "
+                                 f"does not add up; it is off by {abs(number):.2g} everywhere")
+
+    @cached_property
+    def _terms(self) -> dict[tuple[int, int], float]:
+        """How large the terms are of the equation that a stage's field with a stated level is beside."""
+        return {}
+
     @cached_property
     def _fits(self) -> dict[int, Any]:
         return {}
@@ -277,21 +339,21 @@ class Discrete:
     def newton(self, state: Any, times: Sequence[float | None], rates: np.ndarray | None = None,
                before: np.ndarray | None = None, kept: Any = None) -> Any:
         """Solve by Newton's method, in place; kept: an inverse to begin with. The one that is used last is returned."""
-        step, size = state.vec.CreateVector(), np.inf
+        step, size = self.state(), np.inf
         for count in range(MOST_STEPS):
             residual, form = self.assemble(state, times, rates, before, kept is None)
             if kept is None:
                 kept = _inverse(form, self.space)
-            step.FV().NumPy()[:] = residual
-            step.data = kept * step
-            moved = np.abs(step.FV().NumPy()).max()
-            scale = max(float(np.abs(state.vec.FV().NumPy()).max()), 1e-300)
-            if not np.isfinite(moved) or (count > 8 and moved > 1e8 * scale):
+            step.vec.FV().NumPy()[:] = residual
+            step.vec.data = kept * step.vec
+            moved, whole = self._ratios(step, state)
+            if not np.isfinite(moved) or (count > 8 and whole > 1e8):
                 break
-            state.vec.data -= step
-            if moved <= TOLERANCE * scale:
+            state.vec.data -= step.vec
+            if moved <= TOLERANCE or (whole <= TOLERANCE and moved > KEPT * size):
+                self._check_balanced(state)
                 return kept
-            if moved > KEPT * size and count > 0:
+            if moved > KEPT * size:
                 kept = None
             size = moved
         raise ValueError(f"Newton's method does not converge on finite elements in {MOST_STEPS} steps: the problem may "

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from hardpde.problem.datum import Datum
 from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
 from hardpde.problems.fem.base import nodes_and_cells, versions
@@ -111,7 +110,7 @@ def at_level(weak: Weak, sides: dict[str, Side], level: int, late: int = 0, orde
     discrete.fix(state, [None])
     discrete.newton(state, [None])
     return Level(discrete.space.ndof, 0,
-                 lambda x: _told(discrete, _sampled(discrete, state, outlined.points(x)), x, None))
+                 lambda x: _told(discrete, state, outlined.points(x), None))
 
 
 def _marched(discrete: Discrete, late: int) -> Level:
@@ -140,7 +139,7 @@ def _marched(discrete: Discrete, late: int) -> Level:
         points, slices = discrete.outlined.points(x), []
         for vector, instant in zip(found, instants):
             state.vec.FV().NumPy()[:] = vector
-            slices.append(_told(discrete, _sampled(discrete, state, points), x, float(instant)))
+            slices.append(_told(discrete, state, points, float(instant)))
         return {name: np.stack([part[name] for part in slices]) for name in slices[0]}
 
     return Level(discrete.space.ndof // discrete.stages, steps, at)
@@ -184,26 +183,20 @@ def _sampled(discrete: Discrete, state: Any, points: Any) -> np.ndarray:
     return np.stack([np.asarray(part(points)).reshape(-1) for part in parts], axis=1)
 
 
-def _told(discrete: Discrete, u: np.ndarray, x: np.ndarray, t: float | None) -> dict[str, np.ndarray]:
+def _told(discrete: Discrete, state: Any, points: Any, t: float | None) -> dict[str, np.ndarray]:
     """The fields that are unknowns, whole ones alone, with the levels that were stated."""
     weak = discrete.weak
     schema, numbers = weak.problem.schema, list(weak.roles.unknowns)
-    u = u.copy()
+    u = _sampled(discrete, state, points)
+    others = np.zeros((1, 0)) if t is None else np.array([[t]])
     for level, k in zip(weak.problem.levels, discrete.levels):
-        u[:, k] += _shift(discrete, level, k, u, t)
+        wanted = float(level.values(weak.problem, others)[0][0])
+        if level.at is not None:  # else its mean is 0
+            wanted -= _sampled(discrete, state, discrete.outlined.points(np.array([level.at])))[0, k]
+        u[:, k] += wanted
     found = {}
     for name, where in schema.slices.items():
         if all(k in numbers for k in range(where.start, where.stop)):
             own = [numbers.index(k) for k in range(where.start, where.stop)]
-            found[name] = u[:, own].reshape(len(x), *schema.shapes[name])
+            found[name] = u[:, own].reshape(len(u), *schema.shapes[name])
     return found
-
-
-def _shift(discrete: Discrete, level: Datum, k: int, u: np.ndarray, t: float | None) -> float:
-    """What is to be added to a field whose mean is 0 so that its level is the one stated."""
-    problem = discrete.weak.problem
-    others = np.zeros((1, 0)) if t is None else np.array([[t]])
-    wanted = float(level.values(problem, others)[0][0])
-    if level.at is None:
-        return wanted
-    raise ValueError(f"finite elements are offered with hp.mean('{level.field}', …) in place of hp.pin")

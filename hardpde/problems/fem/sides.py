@@ -113,6 +113,11 @@ class Side:
         fixed_rows = np.zeros((len(x), kept, weak.count))
         fixed_rows[:, :, self._values] = other[:, :kept]
         fixed = Fixed(fixed_rows, np.einsum("nrs,nr->ns", one[:, :, :kept], data) / scale[:, :kept])
+        if kept == 1:  # its sign is that of the stated condition everywhere
+            stated = np.swapaxes(free, 1, 2) @ d
+            largest = int(np.square(stated).sum((0, 2)).argmax())
+            turned = np.sign(np.einsum("ns,ns->n", stated[:, largest], other[:, 0]))
+            fixed = Fixed(fixed.rows * turned[:, None, None], fixed.data * turned[:, None])
         project = -np.swapaxes(fixed_rows, 1, 2) @ fixed_rows
         project[:, self._values, self._values] += 1.0
         back = np.linalg.pinv(natural, rcond=THIN)
