@@ -43,6 +43,7 @@ from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference
 from hardpde.problem.well_posed import check_well_posed
 from hardpde.problems.extension import Surrogate, extend, learned_distance
+from hardpde.problems.fem.refined import finite_elements
 from hardpde.solving.eigenpairs import Eigenpair, eigenpairs
 from hardpde.solving.goals import flux, integral
 from hardpde.solving.infer import Estimate, infer
@@ -56,8 +57,8 @@ __all__ = [
     "Ball", "Boundary", "Box", "Condition", "Cone", "Cylinder", "Eigenpair", "Estimate", "Focus", "Formulation",
     "Hints", "Inlay", "Interval", "Measurement", "Mirror", "Parameter", "Polygon", "Problem", "Reference", "Revolved",
     "Shape", "Solid", "Solution", "Spline", "Stage", "Surrogate", "airfoil", "bilaplacian", "check_well_posed",
-    "compare", "curl", "dirichlet", "div", "dt", "eigenpairs", "extend", "flux", "grad", "hessian", "infer", "initial",
-    "integral", "interface", "laplacian", "learned_distance", "mean", "moving", "moving_all", "neumann", "parameters",
-    "periodic", "pin", "read_airfoil", "read_mesh", "read_outline", "read_surface", "robin", "slip", "solve",
-    "supported", "traction",
+    "compare", "curl", "dirichlet", "div", "dt", "eigenpairs", "extend", "finite_elements", "flux", "grad", "hessian",
+    "infer", "initial", "integral", "interface", "laplacian", "learned_distance", "mean", "moving", "moving_all",
+    "neumann", "parameters", "periodic", "pin", "read_airfoil", "read_mesh", "read_outline", "read_surface", "robin",
+    "slip", "solve", "supported", "traction",
 ]

@@ -16,12 +16,14 @@ from hardpde.methods import METHODS
 from hardpde.problem.completed import added_fields
 from hardpde.problem.jumps import check_jumps
 from hardpde.problem.problem import Problem
+from hardpde.problem.reference import Reference
 from hardpde.problem.well_posed import check_well_posed
 from hardpde.problems import PROBLEMS, REFERENCES
+from hardpde.problems.fem.refined import finite_elements
 from hardpde.problems.presets import make_stages
 from hardpde.runs.finish import keep, measure, present
 from hardpde.runs.folder import CHECKPOINT, check_folder, prepare_folder, settle, what_is_left, write_run
-from hardpde.runs.load import check_files, load_problem, read_finished, read_metrics, read_run
+from hardpde.runs.load import check_files, load_problem, read_finished, read_metrics, read_run, with_reference_file
 from hardpde.runs.records import is_comparison, plans_begun, read_records, save_record
 from hardpde.solving.direct import (
     brought_within,
@@ -62,7 +64,9 @@ def _problem(arguments: argparse.Namespace) -> tuple[Problem, dict[str, Any]]:
     options = dict(arguments.given)
     if arguments.dim is not None:
         options["dim"] = arguments.dim
-    return load_problem(arguments.problem, options)
+    problem, source = load_problem(arguments.problem, options)
+    file = getattr(arguments, "reference", None)
+    return (problem, source) if file is None else with_reference_file(problem, source, file)
 
 
 def _check_file(path: Path, what: str) -> None:
@@ -410,22 +414,38 @@ def reference_command(arguments: argparse.Namespace) -> dict[str, Any]:
     _check_file(path, "the reference")
     if path.exists() and not arguments.force:
         raise ValueError(f"'{path}' exists; choose another file with --out, or --force to replace it")
-    name = source.get("name")
-    if name in REFERENCES:
-        say(arguments, f"finite elements, level {arguments.level} (and one below, to measure the difference)")
-        try:
-            reference = REFERENCES[name](arguments.level)
-        except ImportError as error:
-            raise ValueError(str(error)) from None
-    else:
-        made = checked_reference(problem)
-        if made is None:
-            raise ValueError(f"'{problem.name}' has no known solution, and finite-element references are offered for "
-                             f"{', '.join(REFERENCES)} only; state exact=… in it")
-        reference = made
+    reference = _reference_of(arguments, problem, source.get("name"))
     reference.save(path)
     means = {name: [float(v.mean()) for v in (values if reference.times is not None else [values])]
              for name, values in reference.values.items()}
-    say(arguments, f"{len(reference.x)} nodes written to {path}; {reference.about}")
+    agreed = reference.about.get("agreed", True)
+    say(arguments, f"{len(reference.x)} nodes written to {path}")
+    if "reached" in reference.about:
+        say(arguments, f"the last two levels {'agree to' if agreed else 'differ by'} {reference.about['reached']:.1e}"
+            + ("" if agreed else f", not to the {reference.about['asked']:.0e} that was asked for: a corner, a layer "
+                                 f"or a front is not resolved"))
+        say(arguments, f"`hardpde solve {arguments.problem} --reference {path}` compares with it")
+    else:
+        say(arguments, f"{reference.about}")
     return {"problem": problem.name, "file": str(path), "nodes": len(reference.x), "about": reference.about,
-            "mean": means}
+            "mean": means, "status": int(not agreed)}
+
+
+def _reference_of(arguments: argparse.Namespace, problem: Problem, name: str | None) -> Reference:
+    """By the finite elements that a built-in problem comes with, from the known solution, or by those for any problem.
+    """
+    given, own = arguments.digits is not None, name in REFERENCES
+    if arguments.level is not None and (not own or given):
+        raise ValueError("--level is for battery-pack and airfoil, which have elements of their own; all others are "
+                         "refined until two levels agree: give --digits")
+    try:
+        if name in REFERENCES and not given:
+            level = 2 if arguments.level is None else arguments.level
+            say(arguments, f"finite elements, level {level} (and one below, to measure the difference)")
+            return REFERENCES[name](level)
+        known = None if given else checked_reference(problem)
+        if known is not None:
+            return known
+        return finite_elements(problem, 3 if not given else arguments.digits, lambda text: say(arguments, text))
+    except ImportError as error:
+        raise ValueError(str(error)) from None

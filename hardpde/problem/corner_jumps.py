@@ -1,6 +1,6 @@
 """Data that jump where two straight sides of a plane domain meet, as on the lid of a cavity.
 
-No continuous state has the values of both sides at such a corner. Each value holds on its own side up to there, and what
+No continuous state has the values of both sides at such a corner. Each holds on its own side up to there, and what
 is between them is a function of the direction from the corner alone, φ = ½ + θ/α: harmonic, 0 on one side and 1 on the
 other.
 """
