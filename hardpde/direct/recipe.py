@@ -141,7 +141,7 @@ class Search(NamedTuple):
 
 
 def searched(score: Callable[[Recipe], float], first: Recipe, group: np.ndarray,
-             coordinate: np.ndarray, sure: float = 0.0) -> Recipe:
+             coordinate: np.ndarray, sure: float = -np.inf) -> Recipe:
     """The recipe of the least score that is found, or of the first that is below `sure`.
 
     Scales are doubled and halved, first of all coordinates together, with tanh and with sines, and where there are
