@@ -4,13 +4,15 @@ grows until the solution changes no more."""
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hardpde.direct.instants import Space
+from hardpde.direct.kept import Kept, Record
 from hardpde.direct.least_squares import least_squares
-from hardpde.direct.march import RATIO, Knot, Path, integrate
+from hardpde.direct.march import NOTHING, RATIO, Knot, Path, integrate
 from hardpde.direct.newton import LARGEST, LARGEST_FOR_SLOPES, rms
 from hardpde.direct.recipe import FIRST, Recipe, draw, searched
 from hardpde.direct.stages import Sizes, System, values_alone
@@ -81,29 +83,31 @@ class Marching(NamedTuple):
 
 
 def march(space: Space, tolerance: float, most: int, seconds: float = math.inf, seed: int = 0,
-          report: Callable[[Level], None] = lambda level: None) -> Marching:
+          report: Callable[[Level], None] = lambda level: None, kept: Kept = NOTHING,
+          going: Callable[[int, float, float], None] = lambda unknowns, t, share: None) -> Marching:
     """March with growing numbers of features until the change of the solution is below the tolerance, or falls no more.
 
-    most: unknowns; seconds: no level is begun that would take longer.
+    most: unknowns; seconds: no level is begun that would take longer; kept: what a march that was stopped had come to;
+    going: told after every step of so many unknowns where it has come to, and to what share of the time.
     """
     with compiled_quickly(), one_thread_in_libraries():
-        return _march(space, tolerance, most, seconds, seed, report)
+        return _march(space, tolerance, most, seconds, seed, report, kept, going)
 
 
-def _march(space: Space, tolerance: float, most: int, seconds: float, seed: int,
-           report: Callable[[Level], None]) -> Marching:
+def _march(space: Space, tolerance: float, most: int, seconds: float, seed: int, report: Callable[[Level], None],
+           kept: Kept, going: Callable[[int, float, float], None]) -> Marching:
     began = time.perf_counter()
-    sizes = sizes_of(space, Sizes(np.ones(space.problem.schema.size), np.ones(len(space.kinds.evolving))), seed)
-    recipe = recipe_of(space, sizes, seed)
-    sizes = sizes_of(space, sizes, seed, recipe)
+    found = kept.once("features", lambda: _looked_for(space, most, seed))
+    sizes = Sizes(found.arrays["state"], found.arrays["terms"])
+    recipe, adding = Recipe(found.arrays["scales"], found.plain["kind"]), bool(found.plain["adding"])
     count, tried = max(_small(space, most) // 2, 8), list[Level]()
-    adding = conserves(_system(space, sizes, recipe, _small(space, most), seed))
     rough, before = max(tolerance, ROUGH), None
     while True:
         system = _system(space, sizes, recipe, count, seed)
         left = seconds - (time.perf_counter() - began) if tried else math.inf
         plan = before.path if before is not None and len(before.path.knots) > 1 else None
-        path = integrate(system, rough, _begin(system), adding, plan, seconds=left)
+        kept.once("level", partial(Record, "level", {"features": count, "rough": rough}, {}))
+        path = integrate(system, rough, _begin(system), adding, plan, partial(_told, going, system), left, kept)
         passed = time.perf_counter() - began
         now = _looked_at(path, before, rough, passed, passed - (tried[-1].seconds if tried else 0.0))
         if not tried:
@@ -122,6 +126,21 @@ def _march(space: Space, tolerance: float, most: int, seconds: float, seed: int,
             count, before = 2 * count, now
     _check_begun(tried)
     return Marching(space, adding, recipe, tried)
+
+
+def _told(going: Callable[[int, float, float], None], system: System, knot: Knot) -> None:
+    start, end = system.space.span
+    going(system.unknowns, knot.t, (knot.t - start) / (end - start))
+
+
+def _looked_for(space: Space, most: int, seed: int) -> Record:
+    """How features are drawn, the sizes of the state and the equations, and whether errors of steps add up."""
+    sizes = sizes_of(space, Sizes(np.ones(space.problem.schema.size), np.ones(len(space.kinds.evolving))), seed)
+    recipe = recipe_of(space, sizes, seed)
+    sizes = sizes_of(space, sizes, seed, recipe)
+    adding = conserves(_system(space, sizes, recipe, _small(space, most), seed))
+    return Record("features", {"kind": recipe.kind, "adding": adding},
+                  {"scales": recipe.scales, "state": sizes.state, "terms": sizes.terms})
 
 
 def _features_end(before: Level, now: Level, tolerance: float, most: int, seconds: float) -> bool:

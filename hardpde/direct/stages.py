@@ -303,12 +303,16 @@ class System:
 
     def _linear(self, past: np.ndarray, theta: float, t: float) -> Solved:
         if theta not in self.frozen:
-            made, mass = self.parts_of_stage(theta, t, None)
-            self._freeze(theta, Frozen(Refactored(made), mass))
+            self.freeze_linear(theta)
         frozen = self.frozen[theta]
         right = -self.chosen(self.without_features(t) * self.factors(theta)[:, None])
         right[self.moving_rows] += frozen.mass @ past
         return Solved(*self._solved(frozen.factored.at(self.ridge), right), 0)
+
+    def freeze_linear(self, theta: float) -> None:
+        """Factor the equations of a stage where the operator is steady."""
+        made, mass = self._steady_parts(theta)
+        self._freeze(theta, Frozen(Refactored(made), mass))
 
     def _solved(self, made: Factored, right: np.ndarray) -> tuple[np.ndarray, float]:
         """The least-squares solution, and the rms over the places of what is left."""

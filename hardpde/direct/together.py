@@ -197,6 +197,11 @@ class Together:
         self.known[h] = Length(parts)
         return self.known[h]
 
+    def go_on_with(self, h: float, steps: int, misfit: float) -> None:
+        """Factor for a length of steps, of which there have been some, where the operator is steady."""
+        length = self._made(h, self.system.space.span[0], None)
+        length.steps, length.misfit, length.ridge = steps, misfit, self.system.ridge
+
     def damped(self, w: np.ndarray, h: float) -> np.ndarray:
         """What an implicit Euler step, without sources, makes of a last layer: fast modes are damped."""
         part = next(part for part in self.known[h].parts if not part.theta.imag)
