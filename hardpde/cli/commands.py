@@ -5,7 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hardpde.cli.words import refusal, say, say_errors, say_row, say_well_posed, say_worth, shaped
+from hardpde.cli.words import Underway, refusal, say, say_errors, say_row, say_well_posed, say_worth, shaped
+from hardpde.direct.kept import KEPT
 from hardpde.evaluation.base import DECISION, UNTRAINED
 from hardpde.evaluation.certificate import EXACT, certify, random_models, violation
 from hardpde.evaluation.errors import checked_reference, measure_baselines
@@ -202,7 +203,7 @@ def _solved(arguments: argparse.Namespace, problem: Problem, settings: dict[str,
     if solver == "direct":
         solution = run_directly(problem, settings, tell)[0]
     elif solver == "march":
-        solution = run_march(problem, settings, tell)[0]
+        solution = run_march(problem, settings, tell, folder / KEPT, resume, Underway(arguments))[0]
     elif solver == "auto":
         solution = decide(problem, settings, **kept)
     else:

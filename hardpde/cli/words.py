@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,23 @@ def say_row(arguments: argparse.Namespace, row: dict[str, Any], progress: Progre
         return progress(row)
     say(arguments, f"{row['step']} unknowns: residual {row['loss'] ** 0.5:.1e}, held-out "
                    f"{row['held_out'] ** 0.5:.1e}, {row['seconds']:.1f} s")
+
+
+class Underway:
+    """Says now and then how far a march with so many unknowns is, and how long the rest of it may take."""
+
+    def __init__(self, arguments: argparse.Namespace, every: float = 10.0):
+        self.arguments, self.every, self.unknowns = arguments, every, 0
+        self.began, self.last, self.first = 0.0, 0.0, 0.0
+
+    def __call__(self, unknowns: int, t: float, share: float) -> None:
+        now = time.perf_counter()
+        if unknowns != self.unknowns:
+            self.unknowns, self.began, self.last, self.first = unknowns, now, now, share
+        if now - self.last >= self.every and self.first < share < 1:
+            self.last = now
+            left = (now - self.began) * (1 - share) / (share - self.first)
+            say(self.arguments, f"{unknowns} unknowns: t = {t:.4g}, {share:.1%} of the time, about {left:.0f} s left")
 
 
 def say_errors(arguments: argparse.Namespace, result: dict[str, Any]) -> float:

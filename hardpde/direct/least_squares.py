@@ -87,6 +87,18 @@ def _on_gpus(array: np.ndarray) -> Array:
     return on_devices.shared_rows(array, gpus) if (gpus := gpus_for_rows()) > 1 else jnp.asarray(array)
 
 
+class Refactored:
+    """A matrix factored once, with whatever ridge is asked for last; a NumPy matrix is overwritten, and kept."""
+
+    def __init__(self, matrix: np.ndarray | Array):
+        self._with_ridge, self._ridge = for_ridges(matrix), math.nan
+
+    def at(self, ridge: float) -> Factored:
+        if ridge != self._ridge:
+            self._made, self._ridge = self._with_ridge(ridge), ridge
+        return self._made
+
+
 def _of_triangle(r: Either, c: Either, largest: float) -> Either:
     """The x of least |R x − c|² with a ridge."""
     lengths, diagonal = scales(r)

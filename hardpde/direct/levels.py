@@ -4,13 +4,15 @@ grows until the solution changes no more."""
 import math
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hardpde.direct.instants import Space
+from hardpde.direct.kept import Kept, Record
 from hardpde.direct.least_squares import least_squares
-from hardpde.direct.march import RATIO, Knot, Path, integrate
+from hardpde.direct.march import NOTHING, RATIO, Knot, Path, integrate
 from hardpde.direct.newton import LARGEST, LARGEST_FOR_SLOPES, rms
 from hardpde.direct.recipe import FIRST, Recipe, draw, searched
 from hardpde.direct.stages import Sizes, System, values_alone
@@ -21,7 +23,7 @@ from hardpde.support.hardware import one_thread_in_libraries
 
 SMALL, ON_A_LINE = 400, 100  # unknowns of the systems on which scales are searched, and of those in one dimension
 STEPS = (1e-2, 3e-1)  # of the time: θ of the stages on which scales are searched
-SEEN, MANY = 2, 4  # of so many inputs of a kind, or more, a feature sees few
+MANY, CHANCE = 4, 0.5  # of so many inputs of a kind, or more, a feature sees one; how much of which is chance
 LOOKED_AT = (1e-3, 3e-3, 1e-2, 3e-2, 0.07, 0.15, 0.25, 0.37, 0.51, 0.63, 0.78, 0.9, 1.0)  # of the time
 SAFETY = 10.0  # of an estimated error
 MOST_GROWN = 1e4  # by which a field is believed to grow from what first stages make of it
@@ -81,29 +83,31 @@ class Marching(NamedTuple):
 
 
 def march(space: Space, tolerance: float, most: int, seconds: float = math.inf, seed: int = 0,
-          report: Callable[[Level], None] = lambda level: None) -> Marching:
+          report: Callable[[Level], None] = lambda level: None, kept: Kept = NOTHING,
+          going: Callable[[int, float, float], None] = lambda unknowns, t, share: None) -> Marching:
     """March with growing numbers of features until the change of the solution is below the tolerance, or falls no more.
 
-    most: unknowns; seconds: no level is begun that would take longer.
+    most: unknowns; seconds: no level is begun that would take longer; kept: what a march that was stopped had come to;
+    going: told after every step of so many unknowns where it has come to, and to what share of the time.
     """
     with compiled_quickly(), one_thread_in_libraries():
-        return _march(space, tolerance, most, seconds, seed, report)
+        return _march(space, tolerance, most, seconds, seed, report, kept, going)
 
 
-def _march(space: Space, tolerance: float, most: int, seconds: float, seed: int,
-           report: Callable[[Level], None]) -> Marching:
+def _march(space: Space, tolerance: float, most: int, seconds: float, seed: int, report: Callable[[Level], None],
+           kept: Kept, going: Callable[[int, float, float], None]) -> Marching:
     began = time.perf_counter()
-    sizes = sizes_of(space, Sizes(np.ones(space.problem.schema.size), np.ones(len(space.kinds.evolving))), seed)
-    recipe = recipe_of(space, sizes, seed)
-    sizes = sizes_of(space, sizes, seed, recipe)
+    found = kept.once("features", lambda: _looked_for(space, most, seed))
+    sizes = Sizes(found.arrays["state"], found.arrays["terms"])
+    recipe, adding = Recipe(found.arrays["scales"], found.plain["kind"]), bool(found.plain["adding"])
     count, tried = max(_small(space, most) // 2, 8), list[Level]()
-    adding = conserves(_system(space, sizes, recipe, _small(space, most), seed))
     rough, before = max(tolerance, ROUGH), None
     while True:
         system = _system(space, sizes, recipe, count, seed)
         left = seconds - (time.perf_counter() - began) if tried else math.inf
         plan = before.path if before is not None and len(before.path.knots) > 1 else None
-        path = integrate(system, rough, _begin(system), adding, plan, seconds=left)
+        kept.once("level", partial(Record, "level", {"features": count, "rough": rough}, {}))
+        path = integrate(system, rough, _begin(system), adding, plan, partial(_told, going, system), left, kept)
         passed = time.perf_counter() - began
         now = _looked_at(path, before, rough, passed, passed - (tried[-1].seconds if tried else 0.0))
         if not tried:
@@ -122,6 +126,21 @@ def _march(space: Space, tolerance: float, most: int, seconds: float, seed: int,
             count, before = 2 * count, now
     _check_begun(tried)
     return Marching(space, adding, recipe, tried)
+
+
+def _told(going: Callable[[int, float, float], None], system: System, knot: Knot) -> None:
+    start, end = system.space.span
+    going(system.unknowns, knot.t, (knot.t - start) / (end - start))
+
+
+def _looked_for(space: Space, most: int, seed: int) -> Record:
+    """How features are drawn, the sizes of the state and the equations, and whether errors of steps add up."""
+    sizes = sizes_of(space, Sizes(np.ones(space.problem.schema.size), np.ones(len(space.kinds.evolving))), seed)
+    recipe = recipe_of(space, sizes, seed)
+    sizes = sizes_of(space, sizes, seed, recipe)
+    adding = conserves(_system(space, sizes, recipe, _small(space, most), seed))
+    return Record("features", {"kind": recipe.kind, "adding": adding},
+                  {"scales": recipe.scales, "state": sizes.state, "terms": sizes.terms})
 
 
 def _features_end(before: Level, now: Level, tolerance: float, most: int, seconds: float) -> bool:
@@ -156,21 +175,24 @@ def _system(space: Space, sizes: Sizes, recipe: Recipe, count: int, seed: int) -
 
 
 def drawn_for(space: Space, inputs: np.ndarray, count: int, recipe: Recipe, seed: int) -> Units:
-    """Features of which each sees few of many inputs of a kind: those of the same few holes."""
+    """Features of which each sees one of many inputs of a kind, mostly one that is far from its usual value where the
+    feature's plane passes through: that of a hole near by."""
     (layer,) = draw(seed, inputs, count, recipe)
     group, random = space.inputs.group, np.random.default_rng((seed, 2))
-    weights = layer.weights.copy()
+    at, weights = random.integers(0, inputs.shape[1], count), layer.weights.copy()
     seen: dict[int, np.ndarray] = {}
     for k in range(group.max() + 1):
         which = np.flatnonzero(group == k)
         if space.inputs.coordinate[k] or len(which) < MANY:
             continue
         if len(which) not in seen:
-            seen[len(which)] = random.random((count, len(which))).argsort(1).argsort(1).T < SEEN
+            far = np.abs(inputs[which] - np.median(inputs[which], axis=1, keepdims=True))
+            far /= far.max(1, keepdims=True) + 1e-300
+            chance = np.log(far[:, at] + 1e-9) + CHANCE * random.gumbel(size=(len(which), count))
+            seen[len(which)] = chance == chance.max(0)
         weights[which] *= seen[len(which)]
-    through = inputs[:, random.integers(0, inputs.shape[1], count)]
     shift = random.uniform(0, 2 * np.pi, count) if recipe.kind == "sine" else 0.0
-    return (Layer(layer.kind, weights, -(weights * through).sum(0) + shift),)
+    return (Layer(layer.kind, weights, -(weights * inputs[:, at]).sum(0) + shift),)
 
 
 def sizes_of(space: Space, sizes: Sizes, seed: int, recipe: Recipe | None = None) -> Sizes:
@@ -218,23 +240,32 @@ def _first(space: Space) -> Recipe:
 
 
 def recipe_of(space: Space, sizes: Sizes, seed: int) -> Recipe:
-    """How features are drawn, by the residual that stages of small systems leave at other points."""
-    start, end = space.span
+    """How features are drawn, by the residual that stages of small systems leave at other points: about, and then more
+    closely with twice as many features."""
     count = _small(space)
-    train, held = space.drawn(RATIO * count), space.drawn(1, held_out=True)
-    inputs = train.at(start).terms[0].inputs[:, 0]
+    return searched(_score(space, sizes, count, seed), _first(space), space.inputs.group, space.inputs.coordinate,
+                    coarse=_score(space, sizes, count // 2, seed))
+
+
+def _score(space: Space, sizes: Sizes, count: int, seed: int) -> Callable[[Recipe], float]:
+    """The sum over some stages from the start of the logarithm of what so many features leave at other points."""
+    start, end = space.span
+    every = space.drawn(RATIO * count), space.drawn(1, held_out=True)
+    common: list[dict[str, Any]] = [{}, {}]  # what does not depend on the features
+    inputs = every[0].at(start).terms[0].inputs[:, 0]
 
     def score(recipe: Recipe) -> float:
         units, total = drawn_for(space, inputs, count, recipe, seed), 0.0
+        fit, other = (System(space, units, places, sizes, known=known) for places, known in zip(every, common))
         for share in STEPS:
             theta = share * (end - start)
-            matrix, known = System(space, units, train, sizes).about_start(theta, start + theta)
+            matrix, known = fit.about_start(theta, start + theta)
             found = least_squares(matrix, -known, LARGEST_FOR_SLOPES if space.ansatz.sloping else LARGEST)
-            matrix, known = System(space, units, held, sizes).about_start(theta, start + theta)
+            matrix, known = other.about_start(theta, start + theta)
             total += math.log(max(float(rms(matrix @ found + known) / max(rms(known), 1e-300)), 1e-16))
         return total
 
-    return searched(score, _first(space), space.inputs.group, space.inputs.coordinate)
+    return score
 
 
 def conserves(system: System) -> bool:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardpde.direct.runge_kutta import DAMPING, KEEPING, Ladder, Tableau
+from hardpde.direct.kept import Kept, Record
+from hardpde.direct.runge_kutta import DAMPING, FINEST, KEEPING, Ladder, Tableau
 from hardpde.direct.stages import System
 from hardpde.direct.together import Together
 from hardpde.networks.marched import polynomial_parts, polynomial_starts, polynomial_weights
@@ -18,8 +19,10 @@ CLOSE = 0.02  # of the error that a step may have: changes at which Newton's met
 SHARE = 0.02  # of the tolerance: what a step may add to the error where errors are forgotten
 MISFIT = 1.0  # what a step may add to the error is as much as features of space leave
 SHORTEST = 34  # rung: a step of 2^-34 of the time is no step
+FRESH = 100  # steps after which what is linearised about states is so anew: a march may go on from there
 EARLY = 6  # rung of the first step that is tried
 MOST_STEPS = 100_000
+NOTHING = Kept(None)  # is kept
 
 
 class Knot(NamedTuple):
@@ -124,13 +127,17 @@ def step_together(together: Together, knot: Knot, h: float, allowed: float) -> l
 
 
 def integrate(system: System, tolerance: float, begin: Knot, adding: bool = False, plan: "Path | None" = None,
-              report: Callable[[Knot], None] = lambda knot: None, seconds: float = math.inf) -> Path:
+              report: Callable[[Knot], None] = lambda knot: None, seconds: float = math.inf,
+            kept: Kept = NOTHING) -> Path:
     """March from a knot at the start to the end; adding: errors of steps add up, as nothing is damped; plan: a march of
-    the same problem whose steps are tried first."""
+    the same problem whose steps are tried first; kept: the steps of before, to which others are added."""
     start, end = system.space.span
     method = KEEPING if adding else DAMPING
-    make = partial(step_together, Together(system, method)) if method.together else partial(step, system)
+    together = Together(system, method) if method.together else None
+    make = partial(step, system) if together is None else partial(step_together, together)
     ladder, knots, refused = Ladder(EARLY if plan is None else plan.knots[1].rung), [begin], 0
+    if before := _before(system, kept):
+        ladder, knots, refused = _gone_on(system, together, before)
     began = time.perf_counter()
     while not ladder.ended:
         if plan is not None and ladder.since == 0 and refused == 0:
@@ -160,12 +167,63 @@ def integrate(system: System, tolerance: float, begin: Knot, adding: bool = Fals
             knots = _begun(system, *knots)
         if plan is not None:
             ladder.follow(_planned(plan, t))
+        keep = knots[begun if begun > 1 else 0 :]
+        if not system.space.steady_operator and (len(knots) - 1) // len(made) % FRESH == 0:
+            system.frozen.clear()
+            if together is not None:
+                together.known.clear()
+        kept.add(_as_record(system, together, ladder, refused, keep))
         report(knots[-1])
         if len(knots) > MOST_STEPS:
             return Path(system, knots, refused, Broken(f"{MOST_STEPS} steps are not enough", t))
         if time.perf_counter() - began > seconds:
             return Path(system, knots, refused, Broken("the seconds are over", t))
     return Path(system, knots, refused, None)
+
+
+def _as_record(system: System, together: Together | None, ladder: Ladder, refused: int, knots: list[Knot]) -> Record:
+    """A step as it is kept: its knots, in the first one that of the start too, and what the next step needs."""
+    lengths = [] if together is None else [[h, one.steps, one.misfit] for h, one in together.known.items()]
+    plain = {"ladder": [ladder.rung, ladder.at, ladder.since], "refused": refused, "made": dict(system.made),
+             "thetas": list(system.frozen), "lengths": lengths, "rungs": [knot.rung for knot in knots],
+             "within": [knot.within for knot in knots]}
+    return Record("step", plain, {
+        "numbers": np.array([[knot.t, knot.error, knot.misfit] for knot in knots]),
+        "last": np.stack([knot.last for knot in knots]), "slope": np.stack([knot.slope for knot in knots])})
+
+
+def _before(system: System, kept: Kept) -> list[Record]:
+    """The steps of before from which a march may go on: where factorisations were made about states, up to where they
+    were forgotten."""
+    steps, ends = list[Record](), [kept.good]
+    while (record := kept.next("step")) is not None:
+        steps.append(record)
+        ends.append(kept.good)
+    many = len(steps) if system.space.steady_operator or (steps and steps[-1].plain["ladder"][1] >= 1 << FINEST) else (
+        len(steps) // FRESH * FRESH)
+    if many < len(steps):
+        kept.back_to(ends[many])
+    return steps[:many]
+
+
+def _gone_on(system: System, together: Together | None, steps: list[Record]) -> tuple[Ladder, list[Knot], int]:
+    """The ladder, the knots and how many steps were refused, after steps that were kept; with the factorisations that
+    there were."""
+    knots = []
+    for one in steps:
+        parts = *(one.arrays[name] for name in ("numbers", "last", "slope")), one.plain["rungs"], one.plain["within"]
+        knots += [Knot(float(t), last, slope, float(error), rung, float(misfit), within)
+                  for (t, error, misfit), last, slope, rung, within in zip(*parts)]
+    found = steps[-1].plain
+    if system.space.steady_operator and found["ladder"][1] < 1 << FINEST:
+        system.made.update(found["made"])
+        for theta in found["thetas"]:
+            system.freeze_linear(theta)
+        for h, many, misfit in found["lengths"]:
+            if together is not None:
+                together.go_on_with(h, many, misfit)
+    system.made.update(found["made"])
+    return Ladder(*found["ladder"]), knots, found["refused"]
 
 
 def _begun(system: System, begin: Knot, first: Knot) -> list[Knot]:

@@ -131,24 +131,25 @@ class Search(NamedTuple):
                 return scales
             scales = new
 
-    def with_or_without(self, recipe: Recipe, scales: np.ndarray, g: int) -> np.ndarray:
-        """A group of inputs left out, or taken in again, if that lowers the score."""
+    def with_or_without(self, recipe: Recipe, scales: np.ndarray, g: int, at: float = FIRST) -> np.ndarray:
+        """A group of inputs left out, or taken in at a scale, if that lowers the score."""
         if self.done:
             return scales
         new = scales.copy()
-        new[g] = 0.0 if scales[g] else FIRST
+        new[g] = 0.0 if scales[g] else at
         return new if self.of(recipe, new) < self.of(recipe, scales) else scales
 
 
 def searched(score: Callable[[Recipe], float], first: Recipe, group: np.ndarray,
-             coordinate: np.ndarray, sure: float = 0.0) -> Recipe:
-    """The recipe of the least score that is found, or of the first that is below `sure`.
+             coordinate: np.ndarray, sure: float = -np.inf, coarse: Callable[[Recipe], float] | None = None) -> Recipe:
+    """The recipe of the least score that is found, or of the first that is below `sure`. coarse: a score that is
+    cheaper, by which is found about where that is; groups are taken in at the scale of the flattest one then.
 
     Scales are doubled and halved, first of all coordinates together, with tanh and with sines, and where there are
     corners with and without powers about them; then of one group of inputs at a time. A group that is no coordinate may
     be left out, scale 0.
     """
-    search = Search(score, group, {}, sure)
+    search = Search(score if coarse is None else coarse, group, {}, sure)
     found = []
     for kind in ("tanh", "sine"):
         if search.done:
@@ -162,9 +163,12 @@ def searched(score: Callable[[Recipe], float], first: Recipe, group: np.ndarray,
         powers = recipe._replace(share=SHARE_OF_CORNERS)
         recipe = powers if search.of(powers, scales) < search.of(recipe, scales) else recipe
     for factors in ((2.0, 0.5), (2.0**0.5, 0.5**0.5)):
+        if coarse is not None and factors[0] < 2.0:
+            search = Search(score, group, {}, sure)
         for g in range(len(scales)):
             if not coordinate[g]:
-                scales = search.with_or_without(recipe, scales, g)
+                flattest = np.min(scales[~coordinate & (scales > 0)], initial=FIRST)
+                scales = search.with_or_without(recipe, scales, g, FIRST if coarse is None else flattest)
             for factor in factors if scales[g] else ():
                 scales = search.with_scale(recipe, scales, np.arange(len(scales)) == g, factor)
     return search.made(recipe, scales)

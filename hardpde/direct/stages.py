@@ -6,13 +6,13 @@ Where they are not linear it serves Newton's method too, until that converges sl
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hardpde.direct.evaluations import Evaluations, Points
 from hardpde.direct.instants import Places, Space
-from hardpde.direct.least_squares import RIDGE, Factored, factored, least_squares
+from hardpde.direct.least_squares import RIDGE, Factored, Refactored, factored, least_squares
 from hardpde.direct.newton import LARGEST, LARGEST_FOR_SLOPES, rms
 from hardpde.direct.system import Rows, contracted, matrix, state
 from hardpde.networks.features import Units, number
@@ -45,7 +45,7 @@ class Solved(NamedTuple):
 class Frozen:
     """A factorisation for one θ; where it may grow old, with the matrix itself."""
 
-    factored: Factored
+    factored: Refactored
     mass: np.ndarray
     matrix: np.ndarray | None = None
 
@@ -59,7 +59,7 @@ class System:
     places: Places
     sizes: Sizes
     frozen: dict[float, Frozen] = field(default_factory=dict)
-    known: dict[str, np.ndarray | None] = field(default_factory=dict)  # what is worked out once
+    known: dict[str, Any] = field(default_factory=dict)  # what is worked out once, whatever the features are
     made: dict[str, int] = field(default_factory=lambda: {"factorisations": 0, "iterations": 0, "stronger": 0})
 
     @cached_property
@@ -205,7 +205,6 @@ class System:
         large = bool(np.abs(self.layer(w) / self.column_sizes).max() > self._largest)
         if large and self.ridge < STRONGEST:
             self.made["stronger"] += 1
-            self.frozen.clear()
             return True
         return False
 
@@ -238,11 +237,14 @@ class System:
         """The equations of a stage from the initial state, linearised about it: they are matrix · W + known."""
         points, near = self.places.at(t), self.places.begun(t).offset
         value, slope = self.places.linearised(t)
-        rows = self._rows(points, theta, slope, mass_alone=False)
         away = points.offset - near
         away[:, self.space.time_slot] -= self._lack[1] / theta
         known = value + np.einsum("emsn,msn->en", slope, away)
-        return matrix([rows], self.units), self.chosen(known * self.factors(theta)[:, None])
+        if self.space.steady_operator:
+            made = self._steady_parts(theta)[0]
+        else:
+            made = matrix([self._rows(points, theta, slope, mass_alone=False)], self.units)
+        return made, self.chosen(known * self.factors(theta)[:, None])
 
     def values(self, t: float, jets: np.ndarray) -> np.ndarray:
         """The equations at a state, (e, n)."""
@@ -250,10 +252,35 @@ class System:
 
     def parts_of_stage(self, theta: float, t: float, jets: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """The matrix of a stage, linearised about a state, or about the offset, and that of W' = W/θ alone."""
+        if jets is None and self.space.steady_operator:
+            return self._steady_parts(theta)
         points = self.places.at(t)
         _, slope = map(np.asarray, self.space.linearise(points.x, points.offset if jets is None else jets, None))
         made = matrix([self._rows(points, theta, slope, mass_alone=False)], self.units)
         return made, matrix([self._rows(points, theta, slope, mass_alone=True)], self.units)
+
+    @cached_property
+    def _for_one(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where the operator is steady: the matrix of a stage and that of W' = W alone, for θ = 1."""
+        if "rows" not in self.known:
+            t = self.space.span[0]
+            points, (_, slope) = self.places.at(t), self.places.linearised(t)
+            self.known["rows"] = [self._rows(points, 1.0, slope, mass_alone=alone) for alone in (False, True)]
+        made, alone = self.known["rows"]
+        return matrix([made], self.units), matrix([alone], self.units)
+
+    def _of_rows(self, values: np.ndarray) -> np.ndarray:
+        """Values (e,) of the equations for each row, in a column."""
+        return self.chosen(np.broadcast_to(values[:, None], (len(values), self.places_number)))[:, None]
+
+    def _steady_parts(self, theta: float) -> tuple[np.ndarray, np.ndarray]:
+        """As `parts_of_stage`, where the operator is steady: features are evaluated once for all θ."""
+        one, alone = self._for_one
+        factors = self._of_rows(self.factors(theta) / self.factors(1.0))
+        made = one * factors
+        mass = alone * (factors[self.moving_rows] / theta)
+        made[self.moving_rows] += (1 - theta) * mass
+        return made, mass
 
     def modes(self, theta: float, t: float) -> np.ndarray:
         """By what an implicit Euler step of θ about the start multiplies the modes that features resolve, (k,)."""
@@ -276,12 +303,16 @@ class System:
 
     def _linear(self, past: np.ndarray, theta: float, t: float) -> Solved:
         if theta not in self.frozen:
-            made, mass = self.parts_of_stage(theta, t, None)
-            self._freeze(theta, Frozen(factored(made, self.ridge), mass))
+            self.freeze_linear(theta)
         frozen = self.frozen[theta]
         right = -self.chosen(self.without_features(t) * self.factors(theta)[:, None])
         right[self.moving_rows] += frozen.mass @ past
-        return Solved(*self._solved(frozen.factored, right), 0)
+        return Solved(*self._solved(frozen.factored.at(self.ridge), right), 0)
+
+    def freeze_linear(self, theta: float) -> None:
+        """Factor the equations of a stage where the operator is steady."""
+        made, mass = self._steady_parts(theta)
+        self._freeze(theta, Frozen(Refactored(made), mass))
 
     def _solved(self, made: Factored, right: np.ndarray) -> tuple[np.ndarray, float]:
         """The least-squares solution, and the rms over the places of what is left."""
@@ -301,12 +332,9 @@ class System:
 
     def without_features(self, t: float) -> np.ndarray:
         """The equations with W = 0, (e, n)."""
-        if "sources" in self.known and self.space.steady_sources:
-            found = self.known["sources"]
-            assert found is not None
-            return found
-        self.known["sources"] = found = self.values(t, self.places.at(t).offset)
-        return found
+        if "sources" not in self.known or not self.space.steady_sources:
+            self.known["sources"] = self.values(t, self.places.at(t).offset)
+        return self.known["sources"]
 
     def _newton(self, past: np.ndarray, theta: float, t: float, guess: np.ndarray, close: float) -> Solved | None:
         factors, w = self.factors(theta)[:, None], guess
@@ -318,14 +346,14 @@ class System:
             if theta not in self.frozen or (since >= min(FEW + self.unknowns // 200, 10) and not fresh):
                 fresh, before, since = True, np.inf, 0
                 made, mass = self.parts_of_stage(theta, t, jets)
-                self._freeze(theta, Frozen(factored(made.copy(order="F"), self.ridge), mass, made))
+                self._freeze(theta, Frozen(Refactored(made.copy(order="F")), mass, made))
             value, frozen = self.values(t, jets), self.frozen[theta]
             assert frozen.matrix is not None
             residual = self.chosen(value * factors)
             if not np.isfinite(residual).all():
                 return None
             now = frozen.matrix @ w
-            new = np.asarray(frozen.factored.solve(now - residual))
+            new = np.asarray(frozen.factored.at(self.ridge).solve(now - residual))
             change = float(np.sqrt(((frozen.matrix @ new - now) ** 2).sum() / self.places_number))
             w, since = new, since + 1
             self.made["iterations"] += 1
@@ -343,13 +371,13 @@ class System:
         frozen = self.frozen[theta]
         right = np.zeros(self.rows)
         right[self.moving_rows] = frozen.mass @ w
-        return np.asarray(frozen.factored.solve(right))
+        return np.asarray(frozen.factored.at(self.ridge).solve(right))
 
     def forget(self) -> None:
         """Let go of what only further steps would need: factorisations and large matrices."""
         self.frozen.clear()
         self.places.kept.clear()
-        for name in ("_maps", "_lack", "_look"):
+        for name in ("_maps", "_lack", "_look", "_for_one"):
             self.__dict__.pop(name, None)
 
     def _freeze(self, theta: float, made: Frozen) -> None:

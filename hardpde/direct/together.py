@@ -4,13 +4,14 @@ With W = P + h A K and A = T Λ T⁻¹ the combinations T⁻¹ W are apart: W' i
 Of a complex pair one is solved, as a real system of twice the size.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from hardpde.direct.least_squares import Factored, factored
+from hardpde.direct.least_squares import Refactored
 from hardpde.direct.runge_kutta import Tableau
 from hardpde.direct.stages import System
 
@@ -27,7 +28,8 @@ class Turned(NamedTuple):
     spatial: np.ndarray
     mass: np.ndarray
     moving: np.ndarray
-    made: Factored
+    made: Refactored
+    ridge: Callable[[], float]
 
     @property
     def turn(self) -> complex:
@@ -41,20 +43,21 @@ class Turned(NamedTuple):
     def solve(self, right: np.ndarray) -> np.ndarray:
         """The x (n,) or (n, k) with the least residual."""
         if not self.theta.imag:
-            return np.asarray(self.made.solve(right.real))
-        found = np.asarray(self.made.solve(np.concatenate([right.real, right.imag])))
+            return np.asarray(self.made.at(self.ridge()).solve(right.real))
+        found = np.asarray(self.made.at(self.ridge()).solve(np.concatenate([right.real, right.imag])))
         n = len(found) // 2
         return found[:n] + 1j * found[n:]
 
 
 @dataclass(eq=False)
 class Length:
-    """What steps of one length share; whole: what turns P into each combination, with what is known."""
+    """What steps of one length share; whole: what turns P into each combination, with what is known, at a ridge."""
 
     parts: list[Turned]
     steps: int = 0
     misfit: float = 0.0
     whole: list[tuple[np.ndarray, np.ndarray]] | None = None
+    ridge: float = 0.0
 
 
 class Stages(NamedTuple):
@@ -109,6 +112,8 @@ class Together:
         length = self.known.get(h) or self._made(h, times[-1], None)
         length.steps += 1
         ones = self._modes[2].sum(1)
+        if length.ridge != self.system.ridge:
+            length.whole, length.ridge = None, self.system.ridge
         if length.whole is None and length.steps > OFTEN and self.system.space.steady_sources:
             length.whole = [self._for_all(part) for part in length.parts]
         if length.whole is not None:
@@ -187,10 +192,15 @@ class Together:
                 other = np.zeros_like(spatial)
                 other[moving] = turn.imag * mass
                 both = np.asfortranarray(np.block([[both, -other], [other, both]]))
-            parts.append(Turned(theta, spatial, mass, moving, factored(both, self.system.ridge)))
+            parts.append(Turned(theta, spatial, mass, moving, Refactored(both), lambda: self.system.ridge))
         self.system.made["factorisations"] += len(parts)
         self.known[h] = Length(parts)
         return self.known[h]
+
+    def go_on_with(self, h: float, steps: int, misfit: float) -> None:
+        """Factor for a length of steps, of which there have been some, where the operator is steady."""
+        length = self._made(h, self.system.space.span[0], None)
+        length.steps, length.misfit, length.ridge = steps, misfit, self.system.ridge
 
     def damped(self, w: np.ndarray, h: float) -> np.ndarray:
         """What an implicit Euler step, without sources, makes of a last layer: fast modes are damped."""

@@ -7,11 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from hardpde.direct.kept import KEPT
 from hardpde.runs.trusted import remember
 from hardpde.support.files import finite_or_none, is_temporary, replacing, sha256_of, sweep, write_json
 
 CHECKPOINT, REFERENCE = "checkpoint.npz", "reference.npz"
-_OURS = ("run.json", "model.eqx", "history.csv", "metrics.json", "report.html", "problem.py", CHECKPOINT,
+_OURS = ("run.json", "model.eqx", "history.csv", "metrics.json", "report.html", "problem.py", CHECKPOINT, KEPT,
          REFERENCE, "comparison.json", "table.md")
 _FOLDERS = ("figures", "models", "records", "tensorboard")
 SEALED = ("model.eqx", "history.csv", "metrics.json")  # what a finished run has found
@@ -65,7 +66,8 @@ def put_back(folder: Path) -> bool:
 
 def settle(folder: Path) -> None:
     """Leave nothing in the folder of a finished run but the run."""
-    (folder / CHECKPOINT).unlink(missing_ok=True)
+    for name in (CHECKPOINT, KEPT):
+        (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / _EARLIER, ignore_errors=True)
     sweep(folder)
 
@@ -127,6 +129,8 @@ def what_is_left(folder: Path) -> str:
     with suppress(OSError):
         if (folder / CHECKPOINT).exists():
             return f"; `hardpde resume {folder}` goes on from the last checkpoint"
+        if (folder / KEPT).exists():
+            return f"; `hardpde resume {folder}` goes on from the last step that was kept"
         if put_back(folder):
             return "; the earlier run is back in its place"
         if (folder / "run.json").exists():

@@ -1,7 +1,9 @@
 """A problem with time marched: its solution, and in a sentence what was found."""
 
+import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -9,6 +11,7 @@ import numpy as np
 
 from hardpde.direct.groups import linearisation
 from hardpde.direct.instants import Unsuited, in_space
+from hardpde.direct.kept import Kept
 from hardpde.direct.levels import Level, Marching, march
 from hardpde.direct.newton import rms
 from hardpde.evaluation.base import decision_of
@@ -18,6 +21,8 @@ from hardpde.networks.marched import Marched, marched
 from hardpde.problem.problem import Problem
 from hardpde.solving.direct import direct_settings
 from hardpde.solving.solution import Solution
+from hardpde.support.files import finite_or_none
+from hardpde.support.hardware import sharing_rows
 from hardpde.training import Training
 
 MOST = 3200  # unknowns
@@ -25,8 +30,11 @@ COMPARED_AT = 2048  # points
 
 
 def run_march(problem: Problem, settings: dict[str, Any],
-              report: Callable[[dict], None] = lambda record: None) -> tuple[Solution, Marching]:
-    """March as the settings say; `Unsuited` where that cannot be."""
+              report: Callable[[dict], None] = lambda record: None, keep: Path | None = None, resume: bool = False,
+              going: Callable[[int, float, float], None] = lambda unknowns, t, share: None,
+              ) -> tuple[Solution, Marching]:
+    """March as the settings say; `Unsuited` where that cannot be. keep: a file for every step; resume: to go on from
+    what it has; going: as in `march`."""
     history: list[dict[str, Any]] = []
 
     def tell(level: Level) -> None:
@@ -34,8 +42,11 @@ def run_march(problem: Problem, settings: dict[str, Any],
         report(history[-1])
 
     limit = math.inf if settings["seconds"] is None else settings["seconds"]
-    space = in_space(problem.completed, settings["seed"])
-    found = march(space, settings["tolerance"], MOST, limit, settings["seed"], tell)
+    identity = {**settings, "seconds": None, "problem": problem.name}
+    states = Kept(keep, json.dumps(finite_or_none(identity), sort_keys=True), resume)
+    with sharing_rows(settings.get("devices")):
+        found = march(in_space(problem.completed, settings["seed"]), settings["tolerance"], MOST, limit,
+                      settings["seed"], tell, states, going)
     model, best = _network(found), found.best
     options = {**settings["method"], "marched": True, "slopes": bool(found.space.sloped), "fades": best.path.fades}
     features = {"kinds": list(model.kinds), "sizes": [len(arrays[1]) for arrays in model.arrays], "on_trained": False,
@@ -43,8 +54,8 @@ def run_march(problem: Problem, settings: dict[str, Any],
                 "time_slot": model.time_slot, "stages": model.stages}
     said = {**settings, "method": options, "features": features, "found": march_figures(found)}
     ending = {"stage": "march", "steps": best.unknowns, "why": march_sentence(problem, found, settings["tolerance"])}
-    kept = make(METHODS["exact"], problem, options)
-    return Solution(problem, kept, said, Training(model, history, [ending], found.tried[-1].seconds,
+    formulation = make(METHODS["exact"], problem, options)
+    return Solution(problem, formulation, said, Training(model, history, [ending], found.tried[-1].seconds,
                                                   history[0]["seconds"])), found
 
 
@@ -98,13 +109,13 @@ def march_sentence(problem: Problem, found: Marching, tolerance: float) -> str:
             f"{number + 1}")
 
 
-def march_if_suited(problem: Problem, settings: dict[str, Any],
-                    report: Callable[[dict], None]) -> tuple[Solution | None, bool, str]:
+def march_if_suited(problem: Problem, settings: dict[str, Any], report: Callable[[dict], None],
+                    keep: Path | None = None, resume: bool = False) -> tuple[Solution | None, bool, str]:
     """A march with the tolerance and the seconds of these settings, whether it reached the tolerance, and why not; None
     where the problem cannot be marched."""
     stated = direct_settings(settings, {}, settings["tolerance"], settings["seconds"], "march")
     try:
-        solution, found = run_march(problem, stated, report)
+        solution, found = run_march(problem, stated, report, keep, resume)
     except Unsuited as error:
         return None, False, f"not marched, as {error}"
     reached = found.best.path.broken is None and found.best.estimate <= settings["tolerance"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from hardpde.direct.kept import KEPT
 from hardpde.evaluation.base import DECISION, UNTRAINED, decision_of
 from hardpde.formulation.formulation import Formulation
 from hardpde.formulation.sharded import shard
@@ -100,7 +101,8 @@ def decide(problem: Problem, settings: dict[str, Any], *, checkpoint: Path | Non
         if not found.best.held_out <= SMOOTH:
             break
     left = None if limit is None else max(limit - (time.perf_counter() - began), 1e-3)
-    first, reached, why = march_if_suited(problem, {**settings, "seconds": left}, report)
+    keep = None if checkpoint is None else checkpoint.with_name(KEPT)
+    first, reached, why = march_if_suited(problem, {**settings, "seconds": left}, report, keep, resume)
     if first is not None and reached:
         return first
     left = None if limit is None else max(limit - (time.perf_counter() - began), 1e-3)

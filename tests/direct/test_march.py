@@ -1,19 +1,22 @@
 """Marching: known solutions are found, conditions hold between steps, a saved solution is the same, errors are told."""
 
-import json
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import hardpde as hp
+from hardpde.cli import commands
 from hardpde.cli.parser import main
+from hardpde.direct import levels, march
 from hardpde.direct.instants import Unsuited, in_space
+from hardpde.direct.kept import KEPT, Kept
 from hardpde.direct.levels import drawn_for
 from hardpde.direct.march import Knot, step
 from hardpde.direct.recipe import Recipe
 from hardpde.direct.stages import Sizes, System
 from hardpde.evaluation.certificate import certify, violation
+from hardpde.runs.folder import settle
+from hardpde.solving.marching import run_march
 from hardpde.solving.solution import Solution
 from helpers import last_json
 
@@ -106,7 +109,16 @@ problem = hp.Problem(hp.Interval(0, 1, name="ends"), "u", lambda x, q, dq: hp.dt
 """
 
 
-def test_the_command_marches_and_goes_on_with_a_run_that_was_stopped(tmp_path, capsys):
+def test_the_command_marches_and_goes_on_with_a_run_that_was_stopped(tmp_path, capsys, monkeypatch):
+    """Stopped in the middle of writing a step, it ends with the same bits, and looks for no scales again."""
+    steps, begun = [], []
+
+    def solved(*arguments, **more):
+        begun.append((run / "run.json").read_bytes())
+        return run_march(*arguments, **more)
+
+    monkeypatch.setattr(commands, "run_march", solved)
+    monkeypatch.setattr(commands, "settle", lambda folder: (steps.append((folder / KEPT).read_bytes()), settle(folder)))
     (tmp_path / "cooling.py").write_text(FILE)
     run = tmp_path / "run"
     words = ["solve", str(tmp_path / "cooling.py"), "--solver", "march", "--tolerance", "1e-3", "--out", str(run)]
@@ -114,11 +126,44 @@ def test_the_command_marches_and_goes_on_with_a_run_that_was_stopped(tmp_path, c
     found = last_json(capsys.readouterr().out)
     assert found["solver"] == "march" and found["errors"]["u"]["relative_l2"] < 1e-3 and found["steps"] > 3
     assert found["boundary_violation"] < 1e-12 and found["unknowns"] > 0 and "marched" in found["decision"]
-    about = json.loads((run / "run.json").read_text())
-    (run / "run.json").write_text(json.dumps({**about, "status": "running"}))
+    (run / "run.json").write_bytes(begun[0])
     model = (run / "model.eqx").read_bytes()
+    assert not (run / KEPT).exists()
+    (run / KEPT).write_bytes(steps[0][: 2 * len(steps[0]) // 3])
+    monkeypatch.setattr(levels, "recipe_of", None)
     assert main(["resume", str(run), "--json", "--report", "none"]) == 0
-    assert (run / "model.eqx").read_bytes() == model
+    assert (run / "model.eqx").read_bytes() == model and steps[1] == steps[0]
+
+
+@pytest.mark.parametrize("stated, adding", [("reaction", False), ("string", True)])
+def test_steps_that_were_kept_are_gone_on_with(stated, adding, tmp_path, monkeypatch):
+    """Newton's method with factorisations that grow old, and stages together, to the same bits."""
+    monkeypatch.setattr(march, "FRESH", 3)
+    problem = string() if adding else rod(gradients=False, reaction=2.0)
+    space, file = in_space(problem, 0), tmp_path / "steps"
+
+    def marched(resume):
+        units = drawn_for(space, space.drawn(1).at(0.0).terms[0].inputs[:, 0], 40, RECIPE, 0)
+        system = System(space, units, space.drawn(160), Sizes(np.ones(1 + adding), np.ones(1 + adding)))
+        begin = Knot(0.0, system.start(), np.zeros(system.unknowns), 0.0)
+        told = []
+        path = march.integrate(system, 1e-4, begin, adding, report=told.append, kept=Kept(file, "it", resume))
+        return path, len(told)
+
+    whole, steps = marched(False)
+    kept = file.read_bytes()
+    for part in (0.2, 0.7):
+        file.write_bytes(kept[: int(part * len(kept))])
+        again, more = marched(True)
+        assert 0 < more < steps and again.system.made == whole.system.made and again.refused == whole.refused
+        for one, other in zip(again.knots, whole.knots, strict=True):
+            assert all(np.array_equal(a, b) for a, b in zip(one, other))
+        assert file.read_bytes() == kept
+    damaged = bytearray(kept)
+    damaged[len(kept) // 2] ^= 1
+    file.write_bytes(damaged)
+    marched(True)
+    assert file.read_bytes() == kept
 
 
 def test_an_initial_state_that_contradicts_the_equations_is_refused():
