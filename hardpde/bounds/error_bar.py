@@ -163,7 +163,7 @@ def _with_others(bar: ErrorBar, answer: Answer) -> ErrorBar:
     return replace(bar, fields={**_estimate(answer, "").fields, **bar.fields})
 
 
-def settled(bar: ErrorBar, change: float | None) -> ErrorBar:
+def at_least_change(bar: ErrorBar, change: float | None) -> ErrorBar:
     """An estimated bar that is not below what the fields still change by from half as many features, where that is so
     much that the answer is none to linearise about."""
     if bar.word != ESTIMATED or change is None or not change > UNSETTLED:

@@ -79,7 +79,7 @@ def _smooth(jump: CornerJump, domain: Shape) -> bool:
     return bool(np.abs(theta).max() < np.pi - CUT)
 
 
-def lifted(jumps: tuple[CornerJump, ...], schema: Schema, x: Array, piece: Array | None = None) -> Array:
+def lift_of(jumps: tuple[CornerJump, ...], schema: Schema, x: Array, piece: Array | None = None) -> Array:
     """What makes the state (m,) jump as the data do, gradient fields with it; on a piece, its limit there."""
     space = x[: schema.dim]
 

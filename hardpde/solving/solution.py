@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import numpy as np
 
-from hardpde.bounds.error_bar import ErrorBar, error_bar, settled
+from hardpde.bounds.error_bar import ErrorBar, at_least_change, error_bar
 from hardpde.evaluation.base import last_losses, told_decision
 from hardpde.evaluation.certificate import certify
 from hardpde.evaluation.certificate import violation as largest_violation
@@ -165,7 +165,7 @@ class Solution:
             if off is None:
                 off = largest_violation(certify(self.formulation, [self.training.model], 200))
         bar = error_bar(self.formulation, self.training.model, self.problem, self.settings["method_name"], off)
-        return settled(bar, self.settings.get("found", {}).get("estimated_error"))
+        return at_least_change(bar, self.settings.get("found", {}).get("estimated_error"))
 
     def picture(self, component: str) -> Any:
         """A component of a field, e.g. "T" or "u[0]": reference, prediction and error, at a few times."""

@@ -3,7 +3,7 @@
 import pytest
 
 import hardpde as hp
-from hardpde.bounds.error_bar import ESTIMATED, GUARANTEED, ErrorBar, FieldBar, settled
+from hardpde.bounds.error_bar import ESTIMATED, GUARANTEED, ErrorBar, FieldBar, at_least_change
 from hardpde.cli.parser import main
 from hardpde.problems.poisson import poisson
 from helpers import last_json
@@ -32,8 +32,8 @@ def test_an_estimate_is_not_below_what_the_answer_still_changes_by():
     """
     fields = {"h": FieldBar(0.02, 0.01, 0.05, ESTIMATED, ESTIMATED), "w": FieldBar(0.5, None, None, ESTIMATED)}
     bar = ErrorBar(ESTIMATED, "", fields)
-    wider = settled(bar, 0.4).fields
+    wider = at_least_change(bar, 0.4).fields
     assert wider["h"].relative_l2 == pytest.approx(0.4) and wider["h"].l2 == pytest.approx(0.8)
     assert wider["h"].largest == pytest.approx(2.0) and wider["w"] == fields["w"]
-    assert settled(bar, 1e-3) == bar and settled(bar, None) == bar
-    assert settled(ErrorBar(GUARANTEED, "", fields), 0.4).fields == fields
+    assert at_least_change(bar, 1e-3) == bar and at_least_change(bar, None) == bar
+    assert at_least_change(ErrorBar(GUARANTEED, "", fields), 0.4).fields == fields
