@@ -17,6 +17,7 @@ from hardpde.studies.reproduction import extra_fields
 from hardpde.studies.reproduction.base import Work
 from hardpde.studies.reproduction.extra_fields import (
     Series,
+    coefficient_of_variation,
     figure4,
     figure6,
     moving_average,
@@ -26,7 +27,6 @@ from hardpde.studies.reproduction.extra_fields import (
     step_conditions,
     trained,
     training_settings,
-    variation,
 )
 from hardpde.training import fit
 
