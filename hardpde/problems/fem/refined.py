@@ -102,7 +102,8 @@ def at_level(weak: Weak, sides: dict[str, Side], level: int, late: int = 0, orde
     """The problem solved with elements halved `level` times and time steps `late` times."""
     dim, size = weak.dim, weak.problem.domain.size
     order = order or ORDERS[dim]
-    outlined = mesh_of(weak.problem.domain, size / COARSEST[dim] / 2**level, order, 2.0**-level)
+    outlined = mesh_of(weak.problem.domain, size / COARSEST[dim] / 2**level, order, 2.0**-level,
+                       periods=weak.problem.periods)
     if weak.timed:
         return _marched(Discrete(weak, sides, outlined, order, len(RADAU)), late)
     discrete = Discrete(weak, sides, outlined, order)
