@@ -133,6 +133,17 @@ def test_a_wall_that_bends_lets_a_flow_slip():
     assert off["v"] < 1e-3 and off["p"] < 1e-2
 
 
+def test_periodic_faces_are_the_same_place():
+    def wavy(x):
+        return jnp.sin(2 * jnp.pi * x[0]) * jnp.cos(3 * x[1]) + x[1] ** 2
+
+    square = hp.Box((0, 0), (1, 1), sides={"left": "west", "right": "east"})
+    problem = hp.Problem(domain=square, fields="u", conditions=[hp.periodic("west", "east"),
+                                                                hp.dirichlet("box", "u", wavy)],
+                         residual=lambda x, q, dq: hp.laplacian(dq.u) - jnp.trace(jax.hessian(wavy)(x)))
+    assert errors(at_level(*weak_form(problem), 0), {"u": wavy})["u"] < 1e-3
+
+
 def test_elasticity_is_found_however_its_second_derivatives_are_grouped():
     def stress(slope):
         return 0.7 * (slope + slope.T) + 1.3 * jnp.trace(slope) * jnp.eye(2)

@@ -81,7 +81,7 @@ class Discrete:
         self.places = {name: np.flatnonzero(which == k) for k, name in enumerate(names)}
         self._split: dict[float | None, dict[str, tuple[Fixed, np.ndarray, np.ndarray | None]]] = {}
         self.space = self._make_space()
-        self.free = np.array(list(self.space.FreeDofs()), bool)
+        self.free = self.space.FreeDofs() & self._used(self.space)
 
     # -- spaces ----------------------------------------------------------------------------------------
 
@@ -119,7 +119,8 @@ class Discrete:
         for k, names in zip(range(self.weak.count), self.fixed):
             low = self.weak.roles.unknowns[k] in self.weak.roles.pressures
             where = "|".join(self.outlined.names[name] for name in names)
-            parts.append(ng.H1(self.mesh, order=self.order - low, dirichlet=where))
+            space = ng.H1(self.mesh, order=self.order - low, dirichlet=where)
+            parts.append(ng.Periodic(space) if self.weak.problem.periods else space)
         self.levels = [self.weak.roles.unknowns.index(level.component(self.weak.problem))
                        for level in self.weak.problem.levels]
         parts += [ng.NumberSpace(self.mesh) for _ in self.levels]
@@ -148,8 +149,8 @@ class Discrete:
         """What the conditions say on each boundary at a time."""
         if t not in self._split:
             self._split = {} if len(self._split) > 8 else self._split
-            self._split[t] = {name: self.sides[name].split(self.at(self.outside[k], t), self.normals[k])
-                              for name, k in self.places.items()}
+            self._split[t] = {name: side.split(self.at(self.outside[self.places[name]], t),
+                                               self.normals[self.places[name]]) for name, side in self.sides.items()}
         return self._split[t]
 
     def _jets(self, state: Any, rates: np.ndarray | None, before: np.ndarray | None) -> list[np.ndarray]:
@@ -206,7 +207,8 @@ class Discrete:
         k, n = self.weak.count, len(self.outside)
         values = np.concatenate([self.surface.values(part) for part in parts], axis=1)
         told, slope = np.zeros((n, k)), np.zeros((n, k, k))
-        for name, at in self.places.items():
+        for name in self.sides:
+            at = self.places[name]
             _, project, back = self.conditions(t)[name]
             told[at], slope[at] = self.sides[name].outflow(self.at(self.outside[at], t), self.normals[at], project,
                                                                 back, values[at])
@@ -276,7 +278,7 @@ class Discrete:
             load += self.volume.function(value) * v * self.volume.measure
             mass.Assemble()
             load.Assemble()
-            parts[k].vec.data = mass.mat.Inverse(inverse="umfpack") * load.vec
+            parts[k].vec.data = mass.mat.Inverse(self._used(space), inverse="umfpack") * load.vec
             for s in range(1, self.stages):
                 parts[s * self.own + k].vec.data = parts[k].vec
 
@@ -300,7 +302,7 @@ class Discrete:
             mass = ng.BilinearForm(space)
             mass += u.Trace() * v.Trace() * ng.ds(on)
             mass.Assemble()
-            there = ~space.FreeDofs()
+            there = space.GetDofs(self.mesh.Boundaries(on)) & ~space.FreeDofs() & self._used(space)
             self._fits[i] = np.array(list(there), bool), mass.mat.Inverse(there, inverse="umfpack")
         load = ng.LinearForm(space)
         load += self.surface.function(data) * space.TestFunction().Trace() * self.surface.part(on)
@@ -309,13 +311,18 @@ class Discrete:
         held = self._fits[i][0]
         part.vec.FV().NumPy()[held] = load.vec.FV().NumPy()[held]
 
+    def _used(self, space: Any) -> Any:
+        """All unknowns of a space but those that are the same as others by periodic conditions."""
+        unused = self.ng.COUPLING_TYPE.UNUSED_DOF
+        return self.ng.BitArray([space.CouplingType(k) != unused for k in range(space.ndof)])
+
     def _ratios(self, step: Any, state: Any) -> tuple[float, float]:
         """How large a step is: of the size of each unknown, at most; and of the largest of all."""
         sizes = []
         for one, own in zip(self._each(step), self._each(state)):
             sizes.append([np.abs(part.vec.FV().NumPy()).max(initial=0.0) for part in (one, own)])
         moved, largest = np.array(sizes).T
-        top = max(float(largest.max()), 1e-300)
+        top = max(float(largest.max()), float(moved.max()), 1e-280)
         return float((moved / np.maximum(largest, ROUNDING * top)).max()), float(moved.max()) / top
 
     def _check_balanced(self, state: Any) -> None:
@@ -343,7 +350,7 @@ class Discrete:
         for count in range(MOST_STEPS):
             residual, form = self.assemble(state, times, rates, before, kept is None)
             if kept is None:
-                kept = _inverse(form, self.space)
+                kept = _inverse(form, self.free)
             step.vec.FV().NumPy()[:] = residual
             step.vec.data = kept * step.vec
             moved, whole = self._ratios(step, state)
@@ -360,9 +367,9 @@ class Discrete:
                          f"have no solution near 0, or more than one (`hardpde check` says whether it is well posed)")
 
 
-def _inverse(form: Any, space: Any) -> Any:
+def _inverse(form: Any, free: Any) -> Any:
     try:
-        return form.mat.Inverse(space.FreeDofs(), inverse="umfpack")
+        return form.mat.Inverse(free, inverse="umfpack")
     except Exception as error:
         raise ValueError(f"the equations of the finite elements cannot be solved ({' '.join(str(error).split())}): the "
                          f"problem may have more than one solution") from None

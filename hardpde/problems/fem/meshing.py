@@ -1,6 +1,6 @@
 """Meshes of the shapes that users state: curved edges are exact, boundaries keep their names."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from hardpde.geometry import Ball, Box, Difference, Inlay, Intersection, Loop, Polygon, Shape, Spline, Union, describe
 from hardpde.geometry.algorithms.sampling import depths
+from hardpde.problem.periods import Period
 from hardpde.problems.fem.base import mesh_points, ngsolve
 from hardpde.problems.fem.flow import edge_radius, outline_edges
 from hardpde.support.compiling import jit_simply
@@ -86,9 +87,10 @@ def _spatial(shape: Shape) -> Any:
                      f"joined, cut and subtracted")
 
 
-def mesh_of(shape: Shape, maxh: float, order: int, bend: float = 0.5, tip: float = TIP) -> Outlined:
+def mesh_of(shape: Shape, maxh: float, order: int, bend: float = 0.5, tip: float = TIP,
+            periods: Sequence[Period] = ()) -> Outlined:
     """A mesh with elements of that size, at bends of so many radii of curvature and at corners smaller by a factor,
-    curved to an order."""
+    curved to an order; faces that are the same by periodic conditions get the same nodes."""
     ng = ngsolve()
     from netgen.occ import OCCGeometry
 
@@ -100,6 +102,8 @@ def mesh_of(shape: Shape, maxh: float, order: int, bend: float = 0.5, tip: float
         for vertex in solid.vertices:
             if _is_corner(solid, np.array([vertex.p.x, vertex.p.y]), shape.size):
                 vertex.maxh = tip * maxh
+        for period in periods:
+            _identify(solid, names, period)
         geometry = OCCGeometry(solid, dim=2)
     else:
         geometry = OCCGeometry(solid)
@@ -111,6 +115,19 @@ def mesh_of(shape: Shape, maxh: float, order: int, bend: float = 0.5, tip: float
     found = Outlined(mesh, names, shape)
     _check_mesh(found)
     return found
+
+
+def _identify(solid: Any, names: dict[str, str], period: Period) -> None:
+    """Two faces of a box are the same place."""
+    from netgen.occ import IdentificationType, Vec, gp_Trsf
+
+    one, other = ([edge for edge in solid.edges if edge.name == names[name]]
+                  for name in (period.condition.on, period.condition.to))
+    if len(one) != 1 or len(other) != 1:
+        raise ValueError(f"'{period.condition.on}' and '{period.condition.to}' are cut into parts; finite elements are "
+                         f"offered where periodic faces are whole")
+    shift = [period.shift if axis == period.axis else 0.0 for axis in range(3)]
+    one[0].Identify(other[0], f"period{period.axis}", IdentificationType.PERIODIC, gp_Trsf.Translation(Vec(*shift)))
 
 
 def _owner(shape: Shape, edge: Any) -> str:

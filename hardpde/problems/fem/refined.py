@@ -40,8 +40,9 @@ class Level(NamedTuple):
 def finite_elements(problem: Problem, digits: int = 3, tell: Callable[[str], None] | None = None) -> Reference:
     """A reference for a problem: finite elements (NGSolve), refined until two levels agree to so many digits.
 
-    Elements and time steps are halved from level to level. about: what they differ by in the end, of the largest value
-    of each field in the mean square, and whether that is what was asked for. ValueError says what is not offered.
+    Elements and time steps are halved from level to level. about: what they differ by in the end, in the mean square
+    and in units of what each field varies by, and whether that is what was asked for. ValueError says what is not
+    offered.
     """
     if not is_whole(digits, 1) or digits > MOST_DIGITS:
         raise ValueError(f"digits is {digits!r}; give a whole number from 1 to {MOST_DIGITS}")
@@ -102,7 +103,8 @@ def at_level(weak: Weak, sides: dict[str, Side], level: int, late: int = 0, orde
     """The problem solved with elements halved `level` times and time steps `late` times."""
     dim, size = weak.dim, weak.problem.domain.size
     order = order or ORDERS[dim]
-    outlined = mesh_of(weak.problem.domain, size / COARSEST[dim] / 2**level, order, 2.0**-level)
+    outlined = mesh_of(weak.problem.domain, size / COARSEST[dim] / 2**level, order, 2.0**-level,
+                       periods=weak.problem.periods)
     if weak.timed:
         return _marched(Discrete(weak, sides, outlined, order, len(RADAU)), late)
     discrete = Discrete(weak, sides, outlined, order)

@@ -54,8 +54,11 @@ def check_offered(problem: Problem) -> None:
         refuse("fields that live in regions and meet at an interface; state exact=… or bring values in reference=…")
     if problem.measurements:
         refuse("a problem with measurements")
-    if problem.periods:
-        refuse("periodic conditions")
+    if problem.periods and problem.schema.dim > 2:
+        refuse("periodic conditions in space")
+    plain = set(range(problem.schema.size))
+    if any(set(period.values) != plain for period in problem.periods):
+        refuse("fields of which some are periodic and others are not")
 
 
 def _look(problem: Problem) -> Look:

@@ -26,7 +26,8 @@ def weak_form(problem: Problem) -> "tuple[Weak, dict[str, Side]]":
     check_offered(problem)
     try:
         weak = Weak(problem)
-        sides = {name: Side(weak, name) for name in problem.domain.boundaries}
+        joined = {name for period in problem.periods for name in (period.condition.on, period.condition.to)}
+        sides = {name: Side(weak, name) for name in problem.domain.boundaries if name not in joined}
         extras = chosen_extras(weak, sides)
     except ValueError:
         raise
@@ -221,7 +222,8 @@ def chosen_extras(weak: Weak, sides: dict[str, Side]) -> Extras | None:
     k, d, problem = weak.count, weak.dim, weak.problem
     p = len(weak.roles.pressures)
     systems, wanted, sizes = [], [], [1e-300]
-    for name, boundary in problem.domain.boundaries.items():
+    for name in sides:
+        boundary = problem.domain.boundaries[name]
         space = boundary.sample(jax.random.key(14), SAMPLE)
         n = np.asarray(jax.vmap(boundary.normal)(space))
         found = sides[name].analysed(np.asarray(problem.everywhen(space)), n)
@@ -231,7 +233,7 @@ def chosen_extras(weak: Weak, sides: dict[str, Side]) -> Extras | None:
         systems.append(np.einsum("nfe,nest,nsr->nfrt", found.project, units, off).reshape(-1, units.shape[-1]))
         wanted.append((found.project @ found.flux @ off).ravel())
         sizes.append(float(np.abs(found.flux).max()))
-    miss, size = np.concatenate(wanted), max(sizes)
+    miss, size = np.concatenate([*wanted, np.zeros(1)])[:-1], max(sizes)
     if np.abs(miss).max(initial=0.0) <= 1e-9 * size:
         return None
     matrix = np.concatenate(systems)
