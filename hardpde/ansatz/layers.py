@@ -1,4 +1,4 @@
-"""Layers along boundaries, found from the linear equations: where a small coefficient of second derivatives lets a
+"""Layers along boundaries, found from the linearised equations: where a small coefficient of second derivatives lets a
 solution change exponentially with the distance from a wall. Inputs exp(−distance/width) know them.
 
 Across a wall an equation ∇·(D∇u) + b·∇u + c u = f is ν u″ + β u′ + c u = f, with ν = n·D n and β = b·n; its solutions
@@ -32,7 +32,7 @@ class Layer(NamedTuple):
 
 
 def layers_of(problem: Problem) -> list[Layer]:
-    """The layers of a problem's linear equations, the thinnest first; [] where that theory does not reach."""
+    """The layers of a problem's equations, the thinnest first; [] where that theory does not reach."""
     schema = problem.schema
     if problem.mapping is not None or problem.regions or any(period.hard for period in problem.periods):
         return []
@@ -41,7 +41,7 @@ def layers_of(problem: Problem) -> list[Layer]:
     for piece in problem.layout.pieces:
         x = np.asarray(piece.sample(jax.random.key(42), PROBES))
         n = np.asarray(jax.vmap(piece.normal)(jnp.asarray(x)))
-        rates = _rates(problem, np.asarray(problem.everywhen(jnp.asarray(x))), n)
+        rates = _rates(problem, piece.name, np.asarray(problem.everywhen(jnp.asarray(x))), n)
         thin = rates[rates > 1 / (THIN * problem.domain.size)]
         depth = np.asarray(jax.vmap(lambda y, piece=piece: _depth(piece, y))(inside))
         if len(thin) > len(x) // 4 and depth.min() > -1e-9 * problem.domain.size:
@@ -56,7 +56,7 @@ def _depth(piece: Piece, space: Array) -> Array:
     return (foot - space) @ piece.normal(foot)
 
 
-def _rates(problem: Problem, x: np.ndarray, n: np.ndarray) -> np.ndarray:
+def _rates(problem: Problem, wall: str, x: np.ndarray, n: np.ndarray) -> np.ndarray:
     """The largest λ at points (k, c) of a wall with normals (k, d) of each field that has an equation, (…,)."""
     schema, d = problem.schema, problem.schema.dim
     slopes = linearisation(problem)
@@ -64,7 +64,7 @@ def _rates(problem: Problem, x: np.ndarray, n: np.ndarray) -> np.ndarray:
     jets = [np.repeat(state, len(x), axis=2) for state in states]
     one, two = (np.asarray(slopes(x, jet, None)[1]) for jet in jets)  # (e, m, slots, k)
     if not np.allclose(one, two, rtol=1e-6, atol=1e-9 * np.abs(one).max()):
-        return np.zeros(0)  # what is not linear has other coefficients in every state
+        one = np.asarray(slopes(x, _stated_state(problem, wall, x, n), None)[1])
     found = []
     plain = len(one) - sum(schema.slices[name].stop - schema.slices[name].start for name, _ in schema.gradients)
     for name, part in schema.slices.items():
@@ -83,6 +83,23 @@ def _rates(problem: Problem, x: np.ndarray, n: np.ndarray) -> np.ndarray:
                     diffusion += np.eye(d)[:, :, None] * equation[k, -1]
                 found.append(_decay(diffusion, drift, reaction, n, problem.domain.size))
     return np.concatenate(found) if found else np.zeros(0)
+
+
+def _stated_state(problem: Problem, wall: str, x: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """Jets (m, slots, k) at points of a wall: the guess, changed to have what conditions state there, without slopes:
+    what is not linear has other coefficients in every state, and a layer begins with that of its wall."""
+    schema, conditions = problem.schema, [one for one in problem.pointwise if one.on == wall]
+    state = np.asarray(jax.vmap(problem.guess)(jnp.asarray(x)))
+    jets = np.zeros((schema.size, 1 + problem.derivatives, len(x)))
+
+    def nearest(x: Array, n: Array, state: Array) -> Array:
+        rows = [condition.matrix(schema, x, n) for condition in conditions]
+        a, g = (jnp.concatenate(parts) for parts in zip(*rows))
+        a = a[:, : schema.size]
+        return state + jnp.linalg.pinv(a) @ (g - a @ state)
+
+    jets[:, 0] = np.asarray(jax.vmap(nearest)(*map(jnp.asarray, (x, n, state))) if conditions else state).T
+    return jets
 
 
 def _decay(diffusion: np.ndarray, drift: np.ndarray, reaction: np.ndarray, n: np.ndarray, size: float) -> np.ndarray:

@@ -28,6 +28,7 @@ from hardpde.support.compiling import jit_simply
 STATIONS = 7  # cuts across each axis
 BOUNDARY, VOLUME, CUT = {1: 2, 2: 1000, 3: 4000}, {1: 512, 2: 2048, 3: 4096}, {1: 1, 2: 200, 3: 900}
 INSTANTS = (0.3, 1.0)  # of the time span
+EARLIER, LASTS = (0.003, 0.03), (0.0095, 0.0855, 0.455, 0.45)  # others that tell what flows; how long each stands for
 _PROBES = 6
 ASIDE = 1e-9
 SINGULAR = 1.5
@@ -53,11 +54,11 @@ class Places:
 
 def conservation(solution: Solved) -> list[dict[str, Any]]:
     """What flows out through each boundary, what the sources make and what is missing, of each equation with a
-    divergence: [{"equation", "time", "through": {boundary: flux}, "source", "sum", "imbalance", "where"}].
+    divergence: [{"equation", "time", "through": {boundary: flux}, "source", "sum", "imbalance", "where", "size"}].
 
     imbalance: the most that is missing in a part of the domain between two cuts, in units of all that flows or is made,
-    less what the integrals are uncertain by. In the middle of a family; [] above three dimensions, and where fields
-    live in regions or the domain is mapped.
+    `size`, or does so in the mean over the time, less what the integrals are uncertain by. In the middle of a family;
+    [] above three dimensions, and where fields live in regions or the domain is mapped.
     """
     solution = typical_solution(solution)
     formulation, model = solution.formulation, solution.training.model
@@ -71,7 +72,7 @@ def conservation(solution: Solved) -> list[dict[str, Any]]:
     times: list[float | None] = [None]
     if problem.time is not None:
         start, end = problem.time
-        times = [start + max(part, EARLIEST) * (end - start) for part in INSTANTS]
+        times = [start + max(part, EARLIEST) * (end - start) for part in EARLIER + INSTANTS]
     inside = _jets(formulation, model, volume.x, times)
     surfaces = [*walls.values(), *(cut for _, _, cut in cuts)]
     on = np.concatenate([one.x for one in surfaces])
@@ -91,7 +92,16 @@ def conservation(solution: Solved) -> list[dict[str, Any]]:
             flows = [np.einsum("nd,nd->n", _flux(form, state), one.normal) for state, one in zip(states, surfaces)]
             rows.append({"equation": form.name, "time": time, **_account(
                 volume, rest, walls, flows[: len(walls)], cuts, flows[len(walls) :])})
-    return rows
+    return rows if problem.time is None else _in_the_mean(rows, len(forms))
+
+
+def _in_the_mean(rows: list[dict[str, Any]], forms: int) -> list[dict[str, Any]]:
+    """The rows of INSTANTS, with what is missing in units of no less than what flows in the mean over the time: where
+    all comes to rest, the rest of it flows no more and is rounding."""
+    sizes = np.array([row["size"] for row in rows]).reshape(-1, forms)
+    mean = np.array(LASTS) @ sizes
+    kept = zip(rows, np.maximum(sizes, mean).ravel())
+    return [{**row, "imbalance": row["imbalance"] * row["size"] / size} for row, size in kept][len(EARLIER) * forms :]
 
 
 def _at(x: np.ndarray, times: list[float | None]) -> np.ndarray:
@@ -263,7 +273,7 @@ def _account(volume: Places, rest: np.ndarray, walls: dict[str, Places], out: li
             if abs(missing) - doubt > worst:
                 worst, place = abs(missing) - doubt, f"between the start and {name}"
     return {"through": flows, "source": -float(made.sum()), "sum": whole, "imbalance": float(max(worst, 0.0) / size),
-            "where": place}
+            "where": place, "size": size}
 
 
 def _doubt(*parts: np.ndarray) -> float:
