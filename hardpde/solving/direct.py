@@ -29,6 +29,7 @@ MOST = 6400  # unknowns: a matrix of 1.3 gigabytes
 ROWS = 6.0  # for each unknown, at most about
 POINTS = 1024  # of a draw
 AHEAD, LEAST = 0.5, 1e-13  # of the tolerance that would make the bar meet it, and the least that is asked for
+AS_LONG = 1.0  # times what a solve took may be spent on its bar, unless seconds are stated
 UNDETERMINED = 0.1  # what a field changes by from each system to the next though residuals are small
 DIRECT_OPTIONS = ("points", "gradients", "sampling")  # of the method; the others are of a training, or found
 
@@ -119,8 +120,8 @@ def brought_within(solution: Solution, report: Callable[[dict], None] = lambda r
     if not met or not math.isfinite(bar) or bar <= tolerance:
         return solution
     stated = {name: value for name, value in settings["method"].items() if name in DIRECT_OPTIONS}
-    left = None if settings["seconds"] is None else max(settings["seconds"] - training.seconds, 1e-3)
-    tighter = direct_settings(settings, stated, max(AHEAD * tolerance**2 / bar, LEAST), left)
+    left = AS_LONG * training.seconds if settings["seconds"] is None else settings["seconds"] - training.seconds
+    tighter = direct_settings(settings, stated, max(AHEAD * tolerance**2 / bar, LEAST), max(left, 1e-3))
     other = run_directly(solution.problem, tighter, report)[0]
     other = replace(other, settings={**other.settings, "tolerance": tolerance, "seconds": settings["seconds"]})
     new = _largest_bar(other)
@@ -129,6 +130,7 @@ def brought_within(solution: Solution, report: Callable[[dict], None] = lambda r
             f"{other.settings['found']['unknowns']} unknowns it is {new:.1e}")
     if reached > tolerance:
         told += "; the error bar stays above the tolerance"
+        told += ", and as long as the solve took was spent on it" if settings["seconds"] is None else ""
     whole = replace(kept.training, seconds=training.seconds + other.training.seconds, endings=[
         *kept.training.endings, {"stage": DECISION, "steps": kept.training.history[-1]["step"], "why": told}])
     after = replace(kept, training=whole)

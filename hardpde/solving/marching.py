@@ -75,7 +75,7 @@ def march_figures(found: Marching) -> dict[str, Any]:
     return {"linear": found.space.linear, "unknowns": best.unknowns, "rows": best.path.system.rows,
             "held_out": best.held_out, "estimated_error": estimate, "residual": best.misfit,
             "steps": best.path.steps, "refused_steps": best.path.refused, "method": best.path.method.name,
-            "factorisations": best.path.system.made["factorisations"]}
+            "factorisations": best.path.system.made["factorisations"], "until": float(best.path.knots[-1].t)}
 
 
 def _record(level: Level) -> dict[str, Any]:

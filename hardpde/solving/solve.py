@@ -107,7 +107,9 @@ def decide(problem: Problem, settings: dict[str, Any], *, checkpoint: Path | Non
         return first
     left = None if limit is None else max(limit - (time.perf_counter() - began), 1e-3)
     if first is not None and left is not None and left < SHORTEST:
-        return _ended(first, f"{why}; no time is left for anything else")
+        whole = first.settings["found"]["until"] >= problem.time[1]
+        kept, told = (first, "") if whole else (solution, f"; kept: direct, as {decision_of(solution.training.endings)}")
+        return _ended(kept, f"{why}; no time is left for anything else{told}")
     other = _without_march(problem, {**settings, "seconds": left}, checkpoint, resume, report, every)
     kept, told = (other, "") if first is None else better(first, other)
     told = f"{why}; {decision_of(other.training.endings)}{told}"
