@@ -108,7 +108,8 @@ def decide(problem: Problem, settings: dict[str, Any], *, checkpoint: Path | Non
     left = None if limit is None else max(limit - (time.perf_counter() - began), 1e-3)
     if first is not None and left is not None and left < SHORTEST:
         whole = first.settings["found"]["until"] >= problem.time[1]
-        kept, told = (first, "") if whole else (solution, f"; kept: direct, as {decision_of(solution.training.endings)}")
+        direct = f"; kept: direct, {decision_of(solution.training.endings)}"
+        kept, told = (first, "") if whole else (solution, direct)
         return _ended(kept, f"{why}; no time is left for anything else{told}")
     other = _without_march(problem, {**settings, "seconds": left}, checkpoint, resume, report, every)
     kept, told = (other, "") if first is None else better(first, other)
