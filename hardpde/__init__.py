@@ -1,19 +1,19 @@
 """hardpde: PDEs solved by neural networks whose conditions hold by construction.
 
 Importing it switches JAX to double precision: conditions exact to rounding need it. Where JAX computes nothing yet, it
-also makes every core of the CPU a device of JAX's, so that they can share the points of a training. All else is loaded
-as the first public name is asked for: `hardpde --version` needs none.
+also makes every core of the CPU a device of JAX's, so that they can share the points of a training. A public
+name is loaded as it is asked for, from where `__init__.pyi` says that it is.
 """
 
+import ast
 import os
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import jax
-
-if TYPE_CHECKING:
-    from hardpde.public import *  # noqa: F403
 
 jax.config.update("jax_enable_x64", True)
 _stated = (getattr(jax.config, "jax_num_cpu_devices", 0) >= 0
@@ -24,20 +24,27 @@ if not _stated:
         jax.config.update("jax_num_cpu_devices", len(_cores))
 
 
+@cache
+def _public() -> dict[str, str]:
+    """The public names and where they are: what the stub beside this file imports."""
+    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text())
+    return {each.name: node.module for node in stub.body if isinstance(node, ast.ImportFrom) and node.module
+            for each in node.names}
+
+
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version
 
         return version("hardpde")
-    if name.startswith("__") and name != "__all__":  # what Python and its tools look for
+    if name == "__all__":
+        return sorted(_public())
+    if name not in _public():
         raise AttributeError(f"hardpde has no attribute {name!r}")
-    public = import_module("hardpde.public")
-    globals().update({each: getattr(public, each) for each in (*public.__all__, "__all__")})
-    if name not in globals():  # floors are there too now
-        raise AttributeError(f"hardpde has no attribute {name!r}")
-    return globals()[name]
+    globals()[name] = found = getattr(import_module(_public()[name]), name)
+    return found
 
 
 def __dir__() -> list[str]:
     """The public names alone."""
-    return sorted([*import_module("hardpde.public").__all__, "__version__"])
+    return sorted([*_public(), "__version__"])

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.polynomial import legendre
 
 import hardpde as hp
 from hardpde.evaluation.certificate import _points, certify, violation
@@ -42,6 +43,11 @@ MARCHED = {
     "waves_round_holes": ({"end": 0.2, "steps": 20}, 1.0, 0.03),  # 1.1e-2
     "stripes": ({"end": 4.0}, 1e-2, 1e-4),  # 2e-6
 }
+# Of examples that are solved directly: the tolerance, and a bound of the relative error.
+DIRECT = {
+    "anisotropic": (1e-9, 1e-8),  # measured 2e-13, over the domain
+    "clamped_plate": (1e-4, 1e-5),  # measured 3e-6, of the deflection of the centre
+}
 # Where equations are wishes, which the solution meets in part: those that hold.
 EQUATIONS = {"find_conductivity": [0, 1, 2, 7, 8]}
 OPTIONS = {"thousand_holes": {"holes": 36}, "airfoil_from_file": {}}  # where `problem` is a function
@@ -61,7 +67,7 @@ def exact_state(problem, x):
 
 
 def test_every_example_has_a_bound():
-    assert {path.stem for path in FOLDER.glob("*.py")} == {*BOUNDS, *MARCHED}
+    assert {path.stem for path in FOLDER.glob("*.py")} == {*BOUNDS, *MARCHED, *DIRECT}
 
 
 def test_an_example_is_short_and_starts_with_its_equation(example):
@@ -123,6 +129,37 @@ def test_a_marched_example_comes_near_its_reference(name):
     error = solution.errors()["u"]["relative_l2"]
     print(f"{name}: {error:.2e}")
     assert error < bound and solution.problem.name == name.replace("_", "-")
+    assert violation(certify(solution.formulation, [solution.training.model])) <= 1e-12
+
+
+def ritz_centre(number=16):
+    """The deflection of the centre of the clamped plate by Ritz's method, with polynomials (1 − x²)² (1 − y²)² P Q."""
+    x, weight = legendre.leggauss(4 * number)
+    edge = legendre.poly2leg([1, 0, -2, 0, 1])
+    rows = [legendre.legmul(edge, np.eye(2 * k + 1)[-1]) / (1 + 2 * k) ** 2 for k in range(number)]
+    f, slope, bend = (np.stack([legendre.legval(x, legendre.legder(row, k)) for row in rows]) for k in (0, 1, 2))
+    mass, middle, stiff = ((part * weight) @ part.T for part in (f, slope, bend))
+    load, centre = f @ weight, np.array([legendre.legval(0.0, row) for row in rows])
+    energy = np.kron(stiff, mass) + 2 * np.kron(middle, middle) + np.kron(mass, stiff)
+    return np.linalg.solve(energy, np.kron(load, load)) @ np.kron(centre, centre) / 16  # of a side of 1, not 2
+
+
+@pytest.mark.parametrize("name", DIRECT)
+def test_an_example_that_is_solved_directly_is_accurate(name):
+    tolerance, bound = DIRECT[name]
+    module = load(name)
+    text = (FOLDER / f"{name}.py").read_text()
+    assert len(text.splitlines()) <= 60 and any("=" in line for line in module.__doc__.splitlines()[2:5])
+    problem = module.problem
+    assert problem.name == name.replace("_", "-") and hp.check_well_posed(problem).verdict
+    solution = hp.solve(problem, solver="direct", tolerance=tolerance)
+    if name == "clamped_plate":
+        assert abs(module.CENTRE / ritz_centre() - 1) < 1e-10
+        error = abs(solution([[0.5, 0.5]])["w"][0] / module.CENTRE - 1)
+    else:
+        error = solution.errors()["u"]["relative_l2"]
+    print(f"{name}: {error:.2e}")
+    assert error < bound
     assert violation(certify(solution.formulation, [solution.training.model])) <= 1e-12
 
 

@@ -12,6 +12,7 @@ from hardpde.ansatz.base import jets
 from hardpde.ansatz.pieces import TINY, Pieces
 from hardpde.ansatz.start import Start
 from hardpde.geometry.algorithms.stacking import safe_root
+from hardpde.problem.corner_jumps import lift_of
 from hardpde.problem.problem import Problem
 from hardpde.support.matrices import right_inverse, times
 
@@ -46,6 +47,7 @@ class Exact:
         self.ramp, self.marched, self.fades = problem.hints.ramp, marched, fades
         self.share: Array | None = None
         self.outputs = problem.hints.outputs
+        self.jumps = problem.jumps
         self.guess = problem.guess if problem.hints.guess is not None else None
         self._mask = jnp.asarray(self.layout.mask, float)
         self._bound = jnp.asarray(self.layout.bound, float)
@@ -80,8 +82,8 @@ class Exact:
         """What the network is given for a point, (v, f): with a mirror at two places, v = 2, else one."""
         return jnp.stack([self.look(view(x)) for view, _ in self.views])
 
-    def base(self, x: Array) -> tuple[Array, Array]:
-        """c (m,) and L (v, m, o) of q₀ = c + Σ_v L_v N_v at a point."""
+    def base(self, x: Array, piece: Array | None = None) -> tuple[Array, Array]:
+        """c (m,) and L (v, m, o) of q₀ = c + Σ_v L_v N_v at a point, one of a piece if that is stated."""
         if self.marched:
             c, lift = self.kept_share(x) * self.start.kept(x), jnp.eye(self.schema.size)
         elif not self.start.conditions:
@@ -91,6 +93,8 @@ class Exact:
             c, lift = self.start.blend(x, safe_root(tau) if self.ramp == "root" else tau)
         if self.guess is not None and not self.marched:
             c = c + times(lift, self.guess(x))
+        if self.jumps:
+            c = c + lift_of(self.jumps, self.schema, x, piece)
         lifts = []
         for view, signs in self.views:
             seen = lift * (signs / len(self.views))
@@ -124,7 +128,7 @@ class Exact:
         the normals (k, v, f).
         """
         slots = jax.vmap(self._slot, (None, 0))(x, ids)
-        c_foot, lift_foot = jax.vmap(self.base)(slots["foot"])
+        c_foot, lift_foot = jax.vmap(self.base)(slots["foot"], ids)
         c, matrices = jnp.zeros(self.schema.size), []
         for k, d in enumerate(self._right_inverses(x, slots)):
             c = c + times(d, slots["g"][k] - times(slots["a"][k], c_foot[k]))

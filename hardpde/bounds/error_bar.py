@@ -30,6 +30,7 @@ SEED = 11
 OTHER_POINTS = 2**21  # the seed of those at which a correction is found
 FINE = 1e-10  # of an answer: a bar that is smaller is not made sharper
 USELESS = 1e3  # times the answer: a bar that is larger is not told
+UNSETTLED = 2e-2  # of a field: an answer that changes by more with more features has not settled
 ROUNDED = 1e-12
 ROUNDING = 10.0  # times what the conditions are off is added
 UNKNOWN = "no class with a known bound"
@@ -160,6 +161,20 @@ def _with_others(bar: ErrorBar, answer: Answer) -> ErrorBar:
     if bar.fields.keys() >= set(answer.stated.schema.names):
         return bar
     return replace(bar, fields={**_estimate(answer, "").fields, **bar.fields})
+
+
+def at_least_change(bar: ErrorBar, change: float | None) -> ErrorBar:
+    """An estimated bar that is not below what the fields still change by from half as many features, where that is so
+    much that the answer is none to linearise about."""
+    if bar.word != ESTIMATED or change is None or not change > UNSETTLED:
+        return bar
+
+    def wider(one: FieldBar) -> FieldBar:
+        factor = max(change / one.relative_l2, 1.0) if one.relative_l2 else 1.0
+        return replace(one, l2=factor * one.l2, relative_l2=one.relative_l2 and factor * one.relative_l2,
+                       largest=one.largest and factor * one.largest)
+
+    return replace(bar, fields={name: wider(one) for name, one in bar.fields.items()})
 
 
 def _estimate(answer: Answer, why: str) -> ErrorBar:

@@ -3,7 +3,6 @@ faces agree, and what residuals do near the boundary, in its corners and at the 
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -11,7 +10,7 @@ from hardpde.bounds.quadrature import time_weights
 from hardpde.bounds.recognise import Scalar, Unrecognised
 from hardpde.evaluation.certificate import boundary_points
 from hardpde.geometry.algorithms.sampling import inside
-from hardpde.problem.jumps import jump_of, may_jump
+from hardpde.problem.jumps import jump_of, may_jump, variation
 from hardpde.problem.problem import Problem
 
 LOOKED, ON, CORNERS = 200, 24, 12  # points of every boundary; of these, and about a corner, in each shell
@@ -21,6 +20,7 @@ SHARE = 0.2  # of an integral: more in the innermost shell is looked at,
 STEEPEST = 30.0  # times what the shell has that is a hundred times larger
 NEARER = 2.0  # times what the shells have is taken for all that lies nearer
 PERIODIC = 1e-9
+NO_CHANGE = 1e-9  # of the size of A, and of that over the domain's for β: coefficients that vary by less do not
 
 
 class Probes(NamedTuple):
@@ -100,11 +100,13 @@ def check_continuous(equation: Scalar, x: np.ndarray) -> None:
     schema = problem.schema
     q, dq = jnp.ones(schema.size), jnp.ones((problem.derivatives, schema.size))
     if may_jump(lambda x: problem.residuals(x, q, dq), jnp.zeros(schema.point)):
-        if found := jump_of(coefficients, x[:2000]):
+        values, d = coefficients(x[:2000]), equation.dim
+        size = np.abs(values[:, : d * d]).max() * np.where(np.arange(d * d + d) < d * d, 1.0, 1 / problem.domain.size)
+        if found := jump_of(coefficients, x[:2000], units=variation(values, NO_CHANGE * size)):
             place = ", ".join(f"{c:.4g}" for c in found.at)
             raise Unrecognised(f"a coefficient of derivatives of '{equation.label}' jumps, at ({place})")
     for period in problem.periods:
-        one, two = (coefficients(np.asarray(side)) for side in jax.vmap(period.pair)(jnp.asarray(x[:64])))
+        one, two = (coefficients(np.asarray(side)) for side in period.pair(jnp.asarray(x[:64])))
         if np.abs(one - two).max() > PERIODIC * max(np.abs(one).max(), 1e-300):
             raise Unrecognised(f"coefficients differ between '{period.condition.on}' and '{period.condition.to}'")
 

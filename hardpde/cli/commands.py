@@ -14,16 +14,26 @@ from hardpde.evaluation.export import export_vtu
 from hardpde.evaluation.report.comparison_tables import endings, in_short, markdown
 from hardpde.formulation.formulation import Formulation
 from hardpde.methods import METHODS
+from hardpde.problem.completed import added_fields
 from hardpde.problem.jumps import check_jumps
 from hardpde.problem.problem import Problem
+from hardpde.problem.reference import Reference
 from hardpde.problem.well_posed import check_well_posed
 from hardpde.problems import PROBLEMS, REFERENCES
+from hardpde.problems.fem.refined import finite_elements
 from hardpde.problems.presets import make_stages
 from hardpde.runs.finish import keep, measure, present
 from hardpde.runs.folder import CHECKPOINT, check_folder, prepare_folder, settle, what_is_left, write_run
-from hardpde.runs.load import check_files, load_problem, read_finished, read_metrics, read_run
+from hardpde.runs.load import check_files, load_problem, read_finished, read_metrics, read_run, with_reference_file
 from hardpde.runs.records import is_comparison, plans_begun, read_records, save_record
-from hardpde.solving.direct import brought_within, check_solver, chosen_solver, direct_settings, run_directly
+from hardpde.solving.direct import (
+    brought_within,
+    check_solver,
+    chosen_solver,
+    direct_settings,
+    run_directly,
+    with_devices,
+)
 from hardpde.solving.marching import run_march
 from hardpde.solving.settings import check_options, make_formulation, make_settings
 from hardpde.solving.solution import Solution
@@ -55,7 +65,9 @@ def _problem(arguments: argparse.Namespace) -> tuple[Problem, dict[str, Any]]:
     options = dict(arguments.given)
     if arguments.dim is not None:
         options["dim"] = arguments.dim
-    return load_problem(arguments.problem, options)
+    problem, source = load_problem(arguments.problem, options)
+    file = getattr(arguments, "reference", None)
+    return (problem, source) if file is None else with_reference_file(problem, source, file)
 
 
 def _check_file(path: Path, what: str) -> None:
@@ -85,6 +97,8 @@ def check_command(arguments: argparse.Namespace) -> dict[str, Any]:
     worst = violation(rows)
     exact = "every condition holds by construction" if worst <= 1e-12 else "conditions hold only approximately"
     say(arguments, f"method {arguments.method}, random networks: largest violation {worst:.1e}; {exact}")
+    if added := added_fields(problem):
+        say(arguments, added)
     dim = problem.schema.dim
     say(arguments, f"the domain is drawn in {picture}" if dim <= 3 else
          f"no picture shows {dim} dimensions; {picture} states the boundaries in words")
@@ -92,7 +106,7 @@ def check_command(arguments: argparse.Namespace) -> dict[str, Any]:
     say_well_posed(arguments, well_posed)
     for mode in well_posed.modes:
         path = picture.with_name(f"{problem.name}-free-{'-'.join(mode.fields)}{'' if mode.constant else '-state'}.png")
-        draw_mode(problem, mode).savefig(path, dpi=130)
+        draw_mode(problem.completed, mode).savefig(path, dpi=130)
         say(arguments, f"what may be added to {', '.join(mode.fields)} is drawn in {path}")
     keys = ("name", "boundary", "violation")
     wrong = arguments.method == "exact" and not worst <= EXACT  # other methods promise less
@@ -143,6 +157,8 @@ def _look_at(arguments: argparse.Namespace, problem: Problem) -> None:
     found = check_well_posed(problem)
     if arguments.strict:
         found.refuse()
+    if added := added_fields(problem):
+        say(arguments, added)
     for finding in found.findings:
         say(arguments, f"{'warning: ' if finding.fault else ''}{finding.sentence}")
 
@@ -157,6 +173,7 @@ def _solver_settings(arguments: argparse.Namespace, problem: Problem) -> dict[st
     settings = make_settings(problem, arguments.method, arguments.preset or "quick", arguments.seed,
                              None if solver in UNTRAINED else options, arguments.steps, arguments.stages,
                              arguments.schedule or "fair", arguments.devices)
+    settings = with_devices(settings, None if solver == "train" else arguments.devices)
     if solver in UNTRAINED:
         return direct_settings(settings, options, arguments.tolerance, arguments.seconds, solver)
     asked = {"tolerance": arguments.tolerance, "seconds": arguments.seconds}
@@ -226,8 +243,10 @@ def _finished(arguments: argparse.Namespace, solution: Solution, source: dict[st
 
 
 def _sharing(settings: dict[str, Any]) -> str:
-    devices = settings["method"].get("devices", 1)
-    return f", points shared by {devices} devices" if devices > 1 else ""
+    rows, points = settings.get("devices") or 1, settings["method"].get("devices", 1)
+    if rows > 1:
+        return f", rows shared by {rows} devices"
+    return f", points shared by {points} devices" if points > 1 else ""
 
 
 def compare_command(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -396,22 +415,38 @@ def reference_command(arguments: argparse.Namespace) -> dict[str, Any]:
     _check_file(path, "the reference")
     if path.exists() and not arguments.force:
         raise ValueError(f"'{path}' exists; choose another file with --out, or --force to replace it")
-    name = source.get("name")
-    if name in REFERENCES:
-        say(arguments, f"finite elements, level {arguments.level} (and one below, to measure the difference)")
-        try:
-            reference = REFERENCES[name](arguments.level)
-        except ImportError as error:
-            raise ValueError(str(error)) from None
-    else:
-        made = checked_reference(problem)
-        if made is None:
-            raise ValueError(f"'{problem.name}' has no known solution, and finite-element references are offered for "
-                             f"{', '.join(REFERENCES)} only; state exact=… in it")
-        reference = made
+    reference = _reference_of(arguments, problem, source.get("name"))
     reference.save(path)
     means = {name: [float(v.mean()) for v in (values if reference.times is not None else [values])]
              for name, values in reference.values.items()}
-    say(arguments, f"{len(reference.x)} nodes written to {path}; {reference.about}")
+    agreed = reference.about.get("agreed", True)
+    say(arguments, f"{len(reference.x)} nodes written to {path}")
+    if "reached" in reference.about:
+        say(arguments, f"the last two levels {'agree to' if agreed else 'differ by'} {reference.about['reached']:.1e}"
+            + ("" if agreed else f", not to the {reference.about['asked']:.0e} that was asked for: a corner, a layer "
+                                 f"or a front is not resolved"))
+        say(arguments, f"`hardpde solve {arguments.problem} --reference {path}` compares with it")
+    else:
+        say(arguments, f"{reference.about}")
     return {"problem": problem.name, "file": str(path), "nodes": len(reference.x), "about": reference.about,
-            "mean": means}
+            "mean": means, "status": int(not agreed)}
+
+
+def _reference_of(arguments: argparse.Namespace, problem: Problem, name: str | None) -> Reference:
+    """By the finite elements that a built-in problem comes with, from the known solution, or by those for any problem.
+    """
+    given, own = arguments.digits is not None, name in REFERENCES
+    if arguments.level is not None and (not own or given):
+        raise ValueError("--level is for battery-pack and airfoil, which have elements of their own; all others are "
+                         "refined until two levels agree: give --digits")
+    try:
+        if name in REFERENCES and not given:
+            level = 2 if arguments.level is None else arguments.level
+            say(arguments, f"finite elements, level {level} (and one below, to measure the difference)")
+            return REFERENCES[name](level)
+        known = None if given else checked_reference(problem)
+        if known is not None:
+            return known
+        return finite_elements(problem, 3 if not given else arguments.digits, lambda text: say(arguments, text))
+    except ImportError as error:
+        raise ValueError(str(error)) from None

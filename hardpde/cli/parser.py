@@ -147,6 +147,10 @@ def make_parser() -> argparse.ArgumentParser:
                          help="an option of the problem, e.g. extra=false or dim=3 (may be repeated)")
         sub.add_argument("--dim", type=int, metavar="D", help="the same as --with dim=D")
 
+    def judged(sub: argparse.ArgumentParser) -> None:
+        sub.add_argument("--reference", metavar="FILE",
+                         help="compare with the values in this file, as `hardpde reference` writes it")
+
     def of_run(sub: argparse.ArgumentParser) -> None:
         sub.add_argument("folder", metavar="RUN", help="run folder")
         sub.add_argument("--problem", metavar="FILE", help="the file of its problem, needed where the folder came from "
@@ -166,6 +170,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     sub = command("solve", "solve_command", "solve a problem and write a run folder")
     problem(sub)
+    judged(sub)
     sub.add_argument("--method", default="exact", help="(default exact)")
     settings(sub, "NAME=VALUE", "an option of the method, e.g. width=64 or beta_s=10 (may be repeated)",
              preset=None, schedule=None)
@@ -173,8 +178,8 @@ def make_parser() -> argparse.ArgumentParser:
     sub.add_argument("--out", metavar="DIR", help="run folder (default runs/PROBLEM-METHOD-PRESET-SEED)")
     sub.add_argument("--force", action="store_true", help="replace an earlier run in that folder")
     sub.add_argument("--devices", type=int, metavar="N",
-                     help="how many devices share the points (default: one GPU, the cores of a CPU, or all devices "
-                          "of several processes)")
+                     help="how many devices share the points of a training, or the rows of a direct solve (default: "
+                          "one GPU, the cores of a CPU, or all devices of several processes)")
     sub.add_argument("--stages", type=_stages, metavar="JSON", help="stages in place of the preset's, e.g. "
                      """'[{"optimiser": "adam", "steps": 500}, {"optimiser": "levenberg_marquardt", "steps": 100}]'""")
     sub.add_argument("--solver", choices=SOLVERS, default="auto",
@@ -192,6 +197,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     sub = command("compare", "compare_command", "train several methods with several seeds, side by side")
     problem(sub)
+    judged(sub)
     sub.add_argument("--methods", type=_names, default=["exact", "hc", "pinn"], metavar="A,B",
                      help="methods to compare, or all (default exact,hc,pinn; see `hardpde list`); direct: exact, "
                           "solved directly, with --set direct.tolerance=T")
@@ -223,9 +229,13 @@ def make_parser() -> argparse.ArgumentParser:
     sub.add_argument("--solve", action="store_true", help="time a whole solve too; without, it is estimated")
     sub.add_argument("--out", metavar="FILE", help="write the figures as JSON")
 
-    sub = command("reference", "reference_command", "compute a problem's reference solution")
+    sub = command("reference", "reference_command", "a reference, by finite elements or from the known solution")
     problem(sub)
-    sub.add_argument("--level", type=int, default=2, help="of refinement of the finite elements (default 2)")
+    sub.add_argument("--digits", type=int, metavar="N",
+                     help="finite elements are refined until two levels agree to so many (default 3); given, they are "
+                          "used for a problem with a known solution too")
+    sub.add_argument("--level", type=int, metavar="L",
+                     help="of refinement, for battery-pack and airfoil, which have elements of their own (default 2)")
     sub.add_argument("--out", metavar="FILE", help="(default PROBLEM-reference.npz)")
     sub.add_argument("--force", action="store_true", help="replace the file")
 

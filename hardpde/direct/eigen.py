@@ -73,14 +73,16 @@ class Pencil(NamedTuple):
 def weight_of(problem: Problem, weigh: Weigh | None) -> Linearise:
     """What λ multiplies, as equations: stated, or the fields that are no gradients, one for each equation."""
     schema = problem.schema
-    slopes = sum(schema.slices[name].stop - schema.slices[name].start for name, _ in schema.gradients)
-    fields = np.concatenate([np.arange(schema.size)[where] for name, where in schema.slices.items()
-                             if name not in dict(schema.gradients)])
+    gradients, stated = dict(schema.gradients), problem.stated.schema.names
+    own = {name: np.arange(schema.size)[where] for name, where in schema.slices.items() if name not in gradients}
+    fields = np.concatenate([where for name, where in own.items() if name in stated])
+    more = sum(where.stop - where.start for name, where in schema.slices.items() if name in gradients) + sum(
+        len(where) for name, where in own.items() if name not in stated)  # equations of fields that were added
 
     def values(x: Array, q: Array) -> Array:
-        own = q[fields] if weigh is None else jnp.concatenate(
+        weighed = q[fields] if weigh is None else jnp.concatenate(
             [jnp.ravel(jnp.asarray(part, float)) for part in jax.tree.leaves(weigh(x, schema.state(q)))])
-        return jnp.concatenate([own, jnp.zeros(slopes)])
+        return jnp.concatenate([weighed, jnp.zeros(more)])
 
     def one(x: Array, jet: Array, data: Any) -> tuple[Array, Array]:
         slope = jax.jacfwd(values, 1)(x, jet[:, 0])

@@ -58,10 +58,10 @@ def look_at(asked: Asked, seed: int) -> Look:
     problem, schema = formulation.problem, formulation.problem.schema
     x = np.asarray(uniform(problem, jax.random.key(seed), LOOKED_AT))
     points = asked.points_of(up_to(formulation.at(x, 2), 1))  # compiled with derivatives, as others need these
-    gradients = dict(schema.gradients)
+    gradients, stated = dict(schema.gradients), problem.stated.schema.names
     level = {datum.field for datum in problem.levels}
     still = schema.point == schema.dim  # else levels may differ from one time to the other, and nothing is said of them
-    named = [name for name in schema.names if name not in gradients]
+    named = [name for name in schema.names if name not in gradients and name in stated]
     named = [name for name in named if still or name not in level] or named
     fields = {name: (schema.slices[name], problem.lives(name, x[:, : schema.dim])) for name in named}
     return Look(points, {name: own for name, own in fields.items() if own[1].any()},

@@ -15,7 +15,7 @@ from jax import Array
 from hardpde.direct import on_devices
 from hardpde.direct.on_devices import scales
 from hardpde.direct.tall import added_up, ridged, tall_qr
-from hardpde.support.hardware import on_gpu, one_thread_in_libraries
+from hardpde.support.hardware import gpus_for_rows, on_gpu, one_thread_in_libraries
 
 RIDGE = 1e-15  # the least, of the longest column: what rounding does to it
 NEAR = 3.0  # a solution is near enough to the largest that is allowed: by this factor
@@ -44,7 +44,7 @@ def least_squares(matrix: Either, right: Either, largest: float = math.inf) -> E
     entry is then between largest / NEAR and largest. A NumPy matrix is overwritten. What is not finite gives NaN.
     """
     if isinstance(matrix, np.ndarray) and on_gpu():
-        return np.asarray(least_squares(jnp.asarray(matrix), jnp.asarray(right), largest))
+        return np.asarray(least_squares(_on_gpus(matrix), _on_gpus(right), largest))
     both = right.reshape(len(right), -1)
     with one_thread_in_libraries():
         if isinstance(matrix, np.ndarray):
@@ -78,7 +78,13 @@ def for_ridges(matrix: np.ndarray | Array) -> Callable[[float], Factored]:
             lengths, diagonal = scales(q.r)
             return lambda ridge: Factored(lambda b: q.project(_in_columns(b, n)),
                                           ridged(q.r / lengths, ridge * diagonal).solve, lengths)
-        return lambda ridge: Factored(*on_devices.orthogonal(jnp.asarray(matrix), ridge))
+        there = _on_gpus(matrix) if isinstance(matrix, np.ndarray) else matrix
+        return lambda ridge: Factored(*on_devices.orthogonal(there, ridge))
+
+
+def _on_gpus(array: np.ndarray) -> Array:
+    """An array where it is factored: on the GPU, or its rows on as many as share them."""
+    return on_devices.shared_rows(array, gpus) if (gpus := gpus_for_rows()) > 1 else jnp.asarray(array)
 
 
 class Refactored:

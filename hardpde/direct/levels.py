@@ -293,7 +293,9 @@ def _looked_at(path: Path, before: Level | None, rough: float, seconds: float, t
     times = [t for share in LOOKED_AT if (t := start + share * (end - start)) <= reached] or [reached]
     held = System(space, system.units, space.drawn(1, held_out=True), system.sizes)
     values, terms, places = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
-    fields = [name for name in space.problem.schema.names if name not in dict(space.problem.schema.gradients)]
+    stated = space.problem.stated.schema.names
+    fields = [name for name in space.problem.schema.names
+              if name not in dict(space.problem.schema.gradients) and name in stated]
     sizes = {name: 0.0 for name in fields}
     differences = {name: 0.0 for name in fields}
     for t in times:

@@ -74,13 +74,17 @@ def with_diagonal(r: Array, c: Array, diagonal: np.ndarray) -> Array:
 
 
 def orthogonal(matrix: Array, ridge: float) -> tuple[Callable[[Any], Array], Callable[[Array], Array], Array]:
-    """The functions Qᵀ b and R⁻¹ c for scaled columns on top of a ridge, and their lengths; Q stays on the devices."""
+    """The functions Qᵀ b and R⁻¹ c for scaled columns on top of a ridge, and their lengths; Q stays on the devices.
+
+    b may lack rows at the end, which are zero then.
+    """
     mesh, axis = _rows(matrix)
     q, r, lengths = jax.block_until_ready(_orthogonal(matrix, ridge, mesh, axis))
     r = r.addressable_data(0)
 
     def project(right: Any) -> Array:
-        there = jax.device_put(right, NamedSharding(mesh, PartitionSpec(axis)))
+        whole = jnp.pad(jnp.asarray(right), [(0, len(q) - len(right)), *[(0, 0)] * (right.ndim - 1)])
+        there = jax.device_put(whole, NamedSharding(mesh, PartitionSpec(axis)))
         return _times_transposed(q, there, mesh).addressable_data(0)
 
     return project, partial(_solve_triangular, r), lengths.addressable_data(0)

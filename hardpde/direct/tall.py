@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cython_lapack
 
-from hardpde.support.hardware import cores, one_thread_in_libraries
+from hardpde.support.hardware import cores_for_rows, one_thread_in_libraries
 
 BLOCK, NARROW = 128, 32  # columns at a time, of rows and of a triangle on a triangle
 SMALL = 2e7  # products of numbers: fewer are not worth a thread
@@ -27,9 +27,9 @@ def at_once(function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], 
     take no more threads."""
     given = list(arguments)
     with one_thread_in_libraries():
-        if len(given) == 1 or cores() == 1 or work < SMALL:
+        if len(given) == 1 or cores_for_rows() == 1 or work < SMALL:
             return [function(*one) for one in given]
-        with ThreadPoolExecutor(min(cores(), len(given))) as pool:
+        with ThreadPoolExecutor(min(cores_for_rows(), len(given))) as pool:
             return list(pool.map(lambda one: function(*one), given))
 
 
@@ -133,7 +133,7 @@ def tall_qr(matrix: np.ndarray, parts: int | None = None) -> Tall:
     m, n = matrix.shape
     most = max(1, m // max(1, n))
     work = 2.0 * m * n * n
-    parts = min(parts or (cores() if work >= SMALL else 1), most)
+    parts = min(parts or (cores_for_rows() if work >= SMALL else 1), most)
     blocks = [matrix[m * i // parts : m * (i + 1) // parts] for i in range(parts)]
 
     def own(block: np.ndarray) -> np.ndarray:
@@ -161,7 +161,7 @@ def added_up(parts: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray
         _under(triangle, np.asfortranarray(np.concatenate([matrix, right], axis=1)))
 
     source = iter(parts)
-    while taken := list(islice(source, cores())):
+    while taken := list(islice(source, cores_for_rows())):
         n = taken[0][0].shape[1]
         size = n + taken[0][1].shape[1]
         triangles += [np.zeros((size, size), order="F") for _ in range(len(taken) - len(triangles))]

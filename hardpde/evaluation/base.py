@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hardpde.formulation.formulation import Formulation
+from hardpde.problem.completed import added_fields
 from hardpde.problem.problem import Problem
 from hardpde.training import Training
 
@@ -96,6 +97,13 @@ def last_losses(history: list[dict]) -> dict[str, float]:
     if is_size(last["stage"]):
         return {"residual": last["loss"] ** 0.5, "held-out residual": last["held_out"] ** 0.5}
     return {"loss": last["loss"], "held-out loss": last["held_out"]}
+
+
+def told_decision(solution: Solved) -> str:
+    """How a solution was found and why in that way, and which fields were added to what was stated."""
+    there = set(solution.formulation.problem.schema.names) >= set(solution.problem.completed.schema.names)
+    added = added_fields(solution.problem) if there and solution.settings.get("method_name") == "exact" else ""
+    return decision_of(solution.training.endings) + (f"; {added}" if added else "")
 
 
 def decision_of(endings: Sequence[Mapping[str, Any]]) -> str:

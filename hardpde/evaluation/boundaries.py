@@ -100,7 +100,7 @@ def chains(curves: list[np.ndarray]) -> list[list[tuple[int, bool]]]:
 
 def collars(problem: Problem, found: list[Stretch]) -> list[np.ndarray | None]:
     """How wide the collar is at the points of each stretch, (n,): it shrinks towards sharp corners. None: no collar."""
-    layout = problem.stated.layout
+    layout = problem.stated.completed.layout
     number = {piece: k for k, piece in enumerate(layout.pieces)}
     with_one = [run for run in found if run.piece in number]
     if not with_one:

@@ -93,7 +93,7 @@ def _rows(problem: Problem, condition: Condition, x: np.ndarray, n: np.ndarray) 
 
 def _steep(problem: Problem) -> bool:
     """Whether conditions may ask for derivatives that are not fields."""
-    return problem.schema.traces or problem.stated is not problem
+    return problem.schema.traces or not set(problem.stated.schema.names) <= set(problem.schema.names)
 
 
 def profiles(formulation: Formulation, model: Model, points: int = 300, times: int = 5) -> list[dict[str, Any]]:
@@ -114,6 +114,7 @@ def profiles(formulation: Formulation, model: Model, points: int = 300, times: i
         along, at, x, _, breaks = courses[k]
         a, g = _rows(problem, condition, *samples[k])
         off = _miss(a, states[k], g).max(axis=1, initial=0.0)
+        off[at_jumps(problem, samples[k][0])] = 0.0  # there no state has the data of both sides
         found.append(_profile(condition.name, condition.on, along, at, off.reshape(x.shape[:2]), x, breaks, problem))
     for period in problem.periods:
         pairs = _pairs(problem, period, points)
@@ -228,6 +229,14 @@ def violation(rows: list[dict]) -> float:
     return max((row["violation"] for row in rows), default=0.0)
 
 
+def at_jumps(problem: Problem, x: np.ndarray) -> np.ndarray:
+    """Which of the points (n, c) are corners at which the data jump, (n,)."""
+    found = np.zeros(len(x), bool)
+    for jump in problem.stated.completed.jumps:
+        found |= np.linalg.norm(x[:, : len(jump.at)] - jump.at, axis=1) < 1e-9 * problem.domain.size
+    return found
+
+
 @lru_cache(maxsize=16)
 def boundary_points(problem: Problem, name: str, points: int) -> tuple[np.ndarray, np.ndarray]:
     """Points of a boundary in space, corners included, and the outward normals of the pieces they belong to."""
@@ -239,11 +248,14 @@ def boundary_points(problem: Problem, name: str, points: int) -> tuple[np.ndarra
         return x, jax.vmap(boundary.normal)(x)
 
     x, n = concrete(sample, jax.random.key(12))
-    layout = problem.stated.layout
+    layout = problem.stated.completed.layout
     corners, normals = [x], [n]
     for i, j in zip(*np.nonzero(layout.touching)):
         if layout.pieces[i].name == name:
             c = touching_points(layout.pieces[i], layout.pieces[j], problem.domain)
+            c = c[~at_jumps(problem, c)]
+            if not len(c):
+                continue
             corners.append(c)
             normals.append(np.stack([np.asarray(layout.pieces[i].normal(jnp.asarray(point))) for point in c]))
     return np.concatenate(corners), np.concatenate(normals)

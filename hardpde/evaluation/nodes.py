@@ -1,10 +1,11 @@
 """Where a solution is looked at: the nodes of a reference, of the domain, or of a plane."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import jax
 import numpy as np
-from scipy.spatial import Delaunay
+from scipy.spatial import Delaunay, QhullError
 
 from hardpde.evaluation.base import Solved
 from hardpde.evaluation.certificate import boundary_points
@@ -13,6 +14,8 @@ from hardpde.problem.problem import Problem
 from hardpde.problem.reference import Reference, known_values
 from hardpde.support.compiling import jit_simply
 
+MANY = 300  # scattered nodes that make a picture
+BEYOND = 0.1  # of the longest side of a triangle
 FLAT = 1e-9  # of the domain's size cubed: four nodes of one wall make no tetrahedron
 
 
@@ -21,6 +24,8 @@ def nodes(problem: Problem, reference: Reference | None, points: int = 4000) -> 
     dim = problem.schema.dim
     if reference is not None and (reference.cells is not None or dim > 3 or (dim != 2 and problem.exact is None)):
         return reference
+    if reference is not None and problem.exact is None and len(reference.x) >= MANY:
+        return _triangulated(problem, reference)
     times = None if problem.time is None else np.linspace(*problem.time, 11)
     cells = None
     if dim > 3:
@@ -38,6 +43,22 @@ def nodes(problem: Problem, reference: Reference | None, points: int = 4000) -> 
     if problem.mapping is not None:
         x = typical(problem).places(x)
     return Reference(x, known_solution(problem, x, times), times, cells)
+
+
+def _triangulated(problem: Problem, reference: Reference) -> Reference:
+    """A reference at scattered nodes in the plane, with triangles between them that lie in the domain."""
+    x = np.asarray(reference.x, float)
+    try:
+        cells = Delaunay(x).simplices
+    except QhullError:  # too few nodes, or all on one line
+        return reference
+    if problem.mapping is None:
+        corners = x[cells]
+        looked_at = np.stack([corners.mean(axis=1), *((corners[:, k] + corners[:, k - 1]) / 2 for k in range(3))])
+        depth = np.asarray(jit_simply(jax.vmap(problem.domain.sdf))(looked_at.reshape(-1, 2))).reshape(4, -1)
+        longest = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).max(axis=1)
+        cells = cells[(depth <= BEYOND * longest).all(axis=0)]  # chords of a curved boundary may lie beyond it a little
+    return replace(reference, cells=cells) if len(cells) else reference
 
 
 def _volumes(x: np.ndarray, cells: np.ndarray) -> np.ndarray:

@@ -146,7 +146,8 @@ def _points(problem: Problem) -> list[np.ndarray]:
         if problem.time is not None:
             start, end = problem.time
             late = points[:, problem.schema.dim]
-            if points is whole:
+            if points is whole:  # in the middle of as many parts: one at the very start would stand for more than it is
+                late = start + (end - start) * (np.arange(len(late)) + 0.5) / max(1, len(late))
                 late = np.random.default_rng(0).permutation(late)  # else they follow the boundaries
             points[:, problem.schema.dim] = np.maximum(late, start + EARLIEST * (end - start))
     return [inside, whole]

@@ -35,6 +35,7 @@ def exact(problem: Problem, *, width: int = 40, depth: int = 4, adaptive: bool =
     check_at_least(1, width=width, depth=depth, points=engine.points)
     check_choice("gradients", gradients, ("fields", "derivatives"))
     check_choice("sampling", sampling, ("graded", "uniform"))
+    problem = problem.completed
     if gradients == "derivatives":
         problem = without_gradients(problem)
         check_conditions(problem)

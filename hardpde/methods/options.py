@@ -20,12 +20,12 @@ def known_options(method: Method) -> dict[str, Any]:
 
 
 def make(method: Method, problem: Problem, options: Mapping[str, Any]) -> Formulation:
-    """The formulation that a method makes of a problem with these options."""
+    """The formulation that a method makes of a problem, with the fields that its statement needs, and these options."""
     stated = dict(options)
     for name, default in _keywords(method).items():
         if isinstance(default, Engine):
             stated[name] = replace(default, **{key: stated.pop(key) for key in default.options if key in stated})
-    return method(problem, **stated)
+    return method(problem.completed, **stated)
 
 
 def _keywords(method: Method) -> dict[str, Any]:

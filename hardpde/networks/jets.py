@@ -47,7 +47,7 @@ def pieces(jet: Array, second: int, axis: int, one_by_one: bool = False) -> Slot
     and a CPU has nothing to sum over. Many come together unless told otherwise."""
     slots = jet.shape[axis]
     single = one_by_one or slots <= SEVERAL
-    borders = list(range(1, slots)) if single else [1, *[1 + second, slots - 1] * (second > 0)]
+    borders = list(range(1, slots)) if single else [1, *sorted({1 + second, slots - 1} if second else ())]
     value, *tangents = jnp.split(jet, borders, axis=axis)
     if not second:
         return Slots(value, [], tangents)

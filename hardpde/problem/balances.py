@@ -14,7 +14,7 @@ import numpy as np
 
 from hardpde.geometry import at_times
 from hardpde.problem.conditions import INITIAL
-from hardpde.problem.free_modes import INSIDE, ON, Basis, System, polynomials
+from hardpde.problem.free_modes import INSIDE, ON, Basis, System, balanced, polynomials
 from hardpde.problem.parameters import append
 from hardpde.problem.places import Linear, sampled
 
@@ -42,17 +42,23 @@ def balances(linear: Linear) -> list[Balance]:
     if not len(which) or problem.mapping is not None:
         return []
     basis = polynomials(problem, len(which), DEGREE, COLUMNS)
-    rows = _adjoint(linear, basis, which)
-    if rows is None:
+    adjoint = _adjoint(linear, basis, which)
+    if adjoint is None:
         return []
-    weights = System(basis, np.concatenate([rows, *_left_open(linear, basis, which)])).null()
-    found = [_balance(linear, basis, which, one.reshape(len(which), -1)) for one in weights]
+    blocks = [*_apart(adjoint), *(part for rows in _left_open(linear, basis, which) for part in _apart(rows))]
+    rows, units = balanced(blocks, np.ones(len(basis.powers), bool))
+    found = [_balance(linear, basis, which, one.reshape(len(which), -1), units) for one in System(basis, rows).null()]
     return [one for one in found if one is not None]
 
 
+def _apart(rows: np.ndarray) -> Iterator[np.ndarray]:
+    """Rows (n, m, e, N) as m blocks (n, e, N)."""
+    return (rows[:, k] for k in range(rows.shape[1]))
+
+
 def _adjoint(linear: Linear, basis: Basis, which: np.ndarray) -> np.ndarray | None:
-    """The adjoint equations at points of the domain, as rows for the coefficients of weights; None where they would
-    need second derivatives of coefficients."""
+    """The adjoint equations at points of the domain, as rows (n, m, e, N) for the coefficients of weights; None where
+    they would need second derivatives of coefficients."""
     problem, c, d = linear.problem, linear.schema.coordinates, linear.schema.dim
     x = linear.points if problem.regions else linear.points[: 2 * INSIDE * len(basis.powers)]
     slope = _slope(linear, x, which)
@@ -72,7 +78,7 @@ def _adjoint(linear: Linear, basis: Basis, which: np.ndarray) -> np.ndarray | No
         found -= np.einsum("emn,nj->nmej", np.where(jump, 0.0, slope[:, :, 1 + k]), jet[:, 1 + k])
     if second:
         found += np.einsum("emn,nj->nmej", slope[:, :, -1], jet[:, -1])
-    return _scaled(found, np.abs(slope).max((1, 2, 3)))
+    return found
 
 
 def _slope(linear: Linear, x: np.ndarray, which: np.ndarray) -> np.ndarray:
@@ -81,17 +87,10 @@ def _slope(linear: Linear, x: np.ndarray, which: np.ndarray) -> np.ndarray:
     return linear.at(x, zero)[1][which]
 
 
-def _scaled(rows: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Rows (n, m, e, N) as (n m, e N), for coefficients of equations that are divided by their sizes."""
-    rows = rows / np.where(size > 0, size, 1.0)[:, None]
-    flat = rows.reshape(rows.shape[0] * rows.shape[1], -1)
-    return flat / max(np.linalg.norm(flat, axis=1).max(initial=0.0), 1e-300)
-
-
 def _left_open(linear: Linear, basis: Basis, which: np.ndarray) -> Iterator[np.ndarray]:
-    """Boundary terms that the conditions do not determine, as rows for the coefficients of weights."""
+    """Boundary terms that the conditions do not determine, as rows (n, columns, e, N) for the coefficients of weights.
+    """
     problem, d, m = linear.problem, linear.schema.dim, linear.schema.size
-    size = np.abs(_slope(linear, linear.points[:ON], which)).max((1, 2, 3))
     joined = {period.condition.on for period in problem.periods} | {period.condition.to for period in problem.periods}
     for name, boundary in problem.domain.boundaries.items():
         if name in joined:
@@ -99,21 +98,18 @@ def _left_open(linear: Linear, basis: Basis, which: np.ndarray) -> Iterator[np.n
         space, n = sampled(boundary, ON)
         x = np.asarray(problem.everywhen(jnp.asarray(space)))
         term = _boundary_term(linear, basis, which, x, n, any(piece.two_sided for piece in boundary.pieces))
-        yield _scaled(np.einsum("nab,nbej->naej", _open(linear.rows(name, x, n)[0]), term), size)
+        yield _of_open(linear.rows(name, x, n)[0], term)
     for period in problem.periods:
         space, n = sampled(problem.domain.boundaries[period.condition.on], ON)
         one, two = (np.asarray(x) for x in period.pair(problem.everywhen(jnp.asarray(space))))
         parts = [_boundary_term(linear, basis, which, x, normal, False)[:, :m] for x, normal in ((one, n), (two, -n))]
-        yield _scaled(parts[0] + parts[1], size)
+        yield parts[0] + parts[1]
     if problem.time is not None:
         for end in (0, 1):
             x = linear.points[: INSIDE * len(basis.powers)].copy()
             x[:, d] = problem.time[end]
             term = np.einsum("emn,nj->nmej", _slope(linear, x, which)[:, :, 1 + d], basis.jet(x)[:, 0])
-            if not end:
-                a = linear.rows(INITIAL, x, np.zeros((len(x), d)))[0][:, :, :m]
-                term = np.einsum("nab,nbej->naej", _open(a), term)
-            yield _scaled(term, size)
+            yield term if end else _of_open(linear.rows(INITIAL, x, np.zeros((len(x), d)))[0][:, :, :m], term)
 
 
 def _boundary_term(linear: Linear, basis: Basis, which: np.ndarray, x: np.ndarray, n: np.ndarray,
@@ -134,10 +130,13 @@ def _boundary_term(linear: Linear, basis: Basis, which: np.ndarray, x: np.ndarra
     return np.asarray(found)
 
 
-def _open(a: np.ndarray) -> np.ndarray:
-    """Projectors (n, m, m) onto what rows (n, r, m) do not determine."""
-    one = np.eye(a.shape[2])
-    return one - np.einsum("nmr,nrk->nkm", np.linalg.pinv(a), a) if a.shape[1] else np.tile(one, (len(a), 1, 1))
+def _of_open(a: np.ndarray, term: np.ndarray) -> np.ndarray:
+    """What is left of terms (n, m, e, N) in states that rows (n, r, m) do not determine, without rounding."""
+    if not a.shape[1]:
+        return term
+    left = term - np.einsum("nmr,nra,nmej->naej", np.linalg.pinv(a), a, term)
+    largest = np.abs(term).max((0, 2, 3), keepdims=True)
+    return np.where(np.abs(left) > ROUNDING * largest, left, 0.0)
 
 
 class Sum(NamedTuple):
@@ -153,12 +152,13 @@ def _integral(measure: float, values: np.ndarray) -> Sum:
                measure * float(np.abs(values).mean()))
 
 
-def _balance(linear: Linear, basis: Basis, which: np.ndarray, weights: np.ndarray) -> Balance | None:
-    """What the data add up to with these weights (e, N); None where that is zero, as far as points can tell."""
+def _balance(linear: Linear, basis: Basis, which: np.ndarray, weights: np.ndarray, units: np.ndarray) -> Balance | None:
+    """What the data add up to with these weights (e, N), in units (e,); None where that is zero, as far as points can
+    tell."""
     problem, d, m = linear.problem, linear.schema.dim, linear.schema.size
-    size = np.abs(_slope(linear, linear.points[:ON], which)).max((1, 2, 3))
     weights = np.where(np.abs(weights) > ROUNDING * np.abs(weights).max(), weights, 0.0)
-    weights = weights / np.where(size > 0, size, 1.0)[:, None]
+    weighed = np.abs(weights).max(1)
+    weights = weights * units[:, None]
     rng = np.random.default_rng(9)
     span = 1.0 if problem.time is None else problem.time[1] - problem.time[0]
 
@@ -194,7 +194,6 @@ def _balance(linear: Linear, basis: Basis, which: np.ndarray, weights: np.ndarra
     amount, variance, whole = (sum(getattr(part, key) for part in parts.values()) for key in Sum._fields)
     if abs(amount) <= max(SURE * variance**0.5, ROUGH * whole):
         return None
-    weighed = np.abs(weights).max(1)
     equations = [int(which[k]) for k in np.flatnonzero(weighed > 1e-6 * weighed.max())]
     scale = float(np.abs(basis.jet(linear.points)[:, 0] @ weights.T).max())
     return Balance(amount / scale, whole / scale, equations,

@@ -9,7 +9,7 @@ from jax import Array
 
 from hardpde.geometry import at_times
 from hardpde.problem.conditions import INITIAL, Condition
-from hardpde.problem.fields import flat
+from hardpde.problem.fields import FieldNeeded, flat
 from hardpde.problem.layout import stacked_rows
 from hardpde.problem.parameters import Undeclared, append
 from hardpde.problem.periods import check_period
@@ -64,7 +64,7 @@ def check_linear(problem: "Problem", condition: Condition) -> None:
         raise ValueError(f"{where} is not linear in the state; put constants on the right side, "
                          f"and products of fields into the residual")
     if schema.traces and np.abs(across - f1).max(initial=0.0) > 1e-9 * size:
-        raise ValueError(f"{where} needs derivatives along the boundary, and only n·∇u is known without gradient "
+        raise FieldNeeded(f"{where} needs derivatives along the boundary, and only n·∇u is known without gradient "
                          f"fields; state gradients={{…}} in the problem")
     try:
         jax.eval_shape(lambda x, n: condition.matrix(schema, x, n), points[0], normals[0])
@@ -164,5 +164,5 @@ def check_slopes(problem: "Problem") -> None:
         early = append(problem.parameters, at_times(x, start))
         off = np.asarray(jit_simply(jax.vmap(miss))(early, jax.vmap(piece.normal)(x)))
         if off.max() > 1e-8:
-            raise ValueError(f"the normal derivative on '{piece.name}' and the initial condition disagree by "
+            raise FieldNeeded(f"the normal derivative on '{piece.name}' and the initial condition disagree by "
                              f"{off.max():.3g} at the start of time; make them agree, or state gradient fields")

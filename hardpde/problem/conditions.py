@@ -20,13 +20,16 @@ class Condition:
     """`lhs(q, x, n) = rhs(x)` on the boundary named `on`; `lhs` is linear in the state q.
 
     x is the point (time last), n the outward unit normal. `lhs` and `rhs` return a number or a vector
-    (one entry for each row); `rhs` may be a plain number.
+    (one entry for each row); `rhs` may be a plain number. bent(κ): the left side on a boundary of curvature κ(x), for
+    conditions that depend on it; straight: for boundaries without curvature alone.
     """
 
     on: str
     lhs: Callable[[State, Array, Array], Any]
     rhs: Callable[[Array], Any] | float | tuple[float, ...] = 0.0
     name: str = "condition"
+    bent: Callable[[Callable[[Array], Any]], Callable[[State, Array, Array], Any]] | None = None
+    straight: bool = False
 
     def __post_init__(self) -> None:
         _check_place(self.on)
@@ -187,6 +190,29 @@ def slip(on: str, velocity: str) -> Condition:
         return jnp.concatenate([jnp.atleast_1d(q[velocity] @ n), tangents(n) @ strain])
 
     return Condition(on, lhs, 0.0, f"slip {velocity}")
+
+
+def supported(on: str, field: str, g: Any = 0.0, *, moment: Any = 0.0, poisson: Any = None) -> Condition:
+    """u = g and Δu − (1 − ν) κ n·∇u = moment, with Poisson's ratio ν and the curvature κ of the boundary: an edge of a
+    plate that is simply supported. On straight edges, where κ = 0, it is u = g and Δu = moment, and ν is not needed.
+
+    Δu is a field that hardpde adds. Data: numbers or functions of x.
+    """
+    _check_field(on, field)
+
+    def bent(curvature: Callable[[Array], Any]) -> Callable[[State, Array, Array], Any]:
+        def lhs(q: State, x: Array, n: Array) -> Any:
+            return q[field], q.laplacian(field) - (1 - evaluate(poisson, x)) * curvature(x) * (q.gradient(field) @ n)
+
+        return lhs
+
+    def data(x: Array) -> tuple[Any, Any]:
+        return evaluate(g, x), evaluate(moment, x)
+
+    if poisson is None:
+        return Condition(on, lambda q, x, n: (q[field], q.laplacian(field)), data, f"supported {field}", straight=True)
+    _check_coefficients(on, poisson=poisson)
+    return Condition(on, bent(lambda x: 1.0), data, f"supported {field}", bent)
 
 
 def traction(on: str, velocity: str, g: Any = 0.0, *, pressure: str | None = None, viscosity: Any = 1.0,

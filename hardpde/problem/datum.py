@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
@@ -12,10 +12,11 @@ import numpy as np
 from jax import Array
 from numpy.polynomial import legendre
 
+from hardpde.geometry.algorithms.stacking import place
 from hardpde.problem.conditions import INITIAL, evaluate
 from hardpde.problem.places import Linear, sampled
 from hardpde.support.checking import is_number
-from hardpde.support.compiling import compiled_quickly
+from hardpde.support.compiling import compiled_quickly, jit_simply
 
 if TYPE_CHECKING:
     from hardpde.problem.problem import Problem
@@ -25,6 +26,7 @@ CANDIDATES = 8  # random points for each that is wanted, as some may lie where t
 HALVINGS = 50
 RULED = 3  # dimensions in which nodes are spread evenly; in more they are random
 NOTHING = 1e-9
+LOOKED, MOST_CUTS, FEWEST = 3, 24, 4  # points of a part of a boundary; cuts across a coordinate; lines between two
 
 
 @dataclass(frozen=True)
@@ -107,8 +109,8 @@ def domain_rule(problem: "Problem", number: int) -> tuple[np.ndarray, np.ndarray
 def _rule(problem: "Problem", field: str, number: int) -> tuple[np.ndarray, np.ndarray]:
     """Points (n, d) and weights (n,) of a mean over where a field lives, about so many.
 
-    Lines along the first coordinate stand at Gauss points of the others; on each, cells are cut where the line leaves
-    the domain. In many dimensions the points are random.
+    Lines along the first coordinate stand at Gauss points of the others, between flat parts of boundaries; on each,
+    cells are cut where the line leaves the domain. In many dimensions the points are random.
     """
     d = problem.schema.dim
     if d > RULED:
@@ -117,9 +119,10 @@ def _rule(problem: "Problem", field: str, number: int) -> tuple[np.ndarray, np.n
         return x, np.full(len(x), 1 / len(x))
     low, high = (np.asarray(bound, float) for bound in problem.domain.bounds)
     cells, across = _sizes(number, d)
-    points, weights = legendre.leggauss(across)
-    lines = low[1:] + (high - low)[1:] * (1 + np.array(list(product(points, repeat=d - 1)))) / 2
-    shares = np.prod(list(product(weights, repeat=d - 1)), axis=1)
+    rules = [_between(cuts, across) for cuts in _flat(problem)]
+    lines, each = (np.array(list(product(*parts))).reshape(-1, d - 1) if d > 1 else np.zeros((1, 0))
+                   for parts in ([points for points, _ in rules], [weights for _, weights in rules]))
+    shares = np.prod(each, axis=1)
     edges = np.linspace(low[0], high[0], cells + 1)
     outside = jax.jit(jax.vmap(lambda x: jnp.maximum(problem.domain.sdf(x), problem.where(field)(x))))
 
@@ -143,6 +146,38 @@ def _rule(problem: "Problem", field: str, number: int) -> tuple[np.ndarray, np.n
     kept = w.ravel() > 0
     x = np.concatenate([places[..., None], np.broadcast_to(lines[:, None, None], (*places.shape, d - 1))], axis=-1)
     return x.reshape(-1, d)[kept], w.ravel()[kept] / w.sum()
+
+
+def _flat(problem: "Problem") -> list[np.ndarray]:
+    """Where the domain begins, ends, and has boundaries across each coordinate but the first, in order: what lines see
+    jumps there."""
+    low, high = (np.asarray(bound, float) for bound in problem.domain.bounds)
+    found: list[list[float]] = [[a, b] for a, b in zip(low[1:], high[1:])]
+    pieces = tuple(piece for boundary in problem.domain.boundaries.values() for piece in boundary.pieces)
+    which = np.repeat(np.arange(len(pieces)), LOOKED)
+    u = jnp.asarray(np.random.default_rng(5).random((len(which), len(low))))
+    x, n = map(np.asarray, jit_simply(lambda u: place(pieces, jnp.asarray(which), u))(u))
+    for one, normals in zip(np.split(x, len(pieces)), np.split(n, len(pieces))):
+        for k in np.flatnonzero((np.abs(np.abs(normals) - 1) < NOTHING).all(axis=0)):
+            if k and low[k] < one[0, k] < high[k]:
+                found[k - 1].append(float(one[0, k]))
+    extent = high - low
+    return [_apart(np.sort(cuts), NOTHING * size) if len(cuts) <= MOST_CUTS else np.array(cuts[:2])
+            for cuts, size in zip(found, extent[1:])]
+
+
+def _apart(sorted_values: np.ndarray, least: float) -> np.ndarray:
+    """Values in order without those that are nearly the one before; the last one stays."""
+    return np.append(sorted_values[:-1][np.diff(sorted_values) > least], sorted_values[-1])
+
+
+def _between(cuts: np.ndarray, number: int) -> tuple[np.ndarray, np.ndarray]:
+    """Gauss points and weights between each two of these cuts, about so many, at least FEWEST in each part."""
+    parts = []
+    for a, b in pairwise(cuts):
+        points, weights = legendre.leggauss(max(min(FEWEST, number), round(number * (b - a) / (cuts[-1] - cuts[0]))))
+        parts.append((a + (b - a) * (1 + points) / 2, (b - a) * weights))
+    return np.concatenate([x for x, _ in parts]), np.concatenate([w for _, w in parts])
 
 
 def _sizes(number: int, d: int) -> tuple[int, int]:

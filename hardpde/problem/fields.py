@@ -27,6 +27,7 @@ class Schema:
     timed: bool
     traces: bool = False  # conditions may ask for the normal derivatives of fields without a gradient field
     parameters: int = 0  # how many
+    laplacians: tuple[tuple[str, str], ...] = ()  # of some fields, with the fields that stand for them
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -35,6 +36,12 @@ class Schema:
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         return dict(self.fields)
+
+    @property
+    def shapes_of_plain(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the fields that stand for no gradient."""
+        gradients = dict(self.gradients)
+        return {name: shape for name, shape in self.fields if name not in gradients}
 
     @property
     def size(self) -> int:
@@ -80,12 +87,12 @@ class Schema:
         return State(self, parts, {name: gradient[self.slices[name]].reshape(*shape, self.dim)
                                    for name, shape in self.fields})
 
-    def derivatives(self, jacobian: Array, kind: "type[Derivative] | None" = None) -> "State":
+    def derivatives(self, jacobian: Array) -> "State":
         """The derivatives by name, of `jacobian` (coordinates, m), or with the Laplacian as one more row."""
         parts = {}
         for name, shape in self.fields:
             part = jnp.moveaxis(jacobian[:, self.slices[name]], 0, -1).reshape(*shape, len(jacobian))
-            parts[name] = (kind or Derivative)(
+            parts[name] = Derivative(
                 part[..., : self.dim], part[..., self.dim] if self.timed else None,
                 part[..., -1] if len(jacobian) > self.coordinates else None)
         return State(self, parts)
@@ -93,6 +100,14 @@ class Schema:
     def gradient_of(self, name: str) -> str | None:
         """The field that stands for the gradient of `name`, if any."""
         return next((gradient for gradient, base in self.gradients if base == name), None)
+
+
+class FieldNeeded(ValueError):
+    """A statement needs a field that is not there: the gradient of `field`, or ("") of any that conditions ask for."""
+
+    def __init__(self, sentence: str, field: str = ""):
+        super().__init__(sentence)
+        self.field = field
 
 
 class State:
@@ -123,22 +138,31 @@ class State:
         if gradient is None and self._gradients is not None:
             return self._gradients[name]
         if gradient is None:
-            raise ValueError(
+            raise FieldNeeded(
                 f"the condition needs the gradient of '{name}' as a field; "
-                f"state gradients={{'grad_{name}': '{name}'}} in the problem, or a residual with a Laplacian"
-            )
+                f"state gradients={{'grad_{name}': '{name}'}} in the problem, or a residual with a Laplacian", name)
         return self._values[gradient]
+
+    def laplacian(self, name: str) -> Any:
+        """The field that stands for the Laplacian of `name`."""
+        found = dict(self._schema.laplacians).get(name)
+        if found is None:
+            raise FieldNeeded(f"the condition needs the Laplacian of '{name}' as a field", name)
+        return self[found]
 
 
 class Derivative(NamedTuple):
-    """Derivatives of one field: `space` (*field, d), `time` (*field) or None, `laplacian` (*field) or None.
+    """Derivatives of one field: `space` (*field, d), `time` (*field) or None, `laplacian` (*field) or None, `hessian`
+    (*field, d, d) or None, `bilaplacian` (*field) or None.
 
-    The Laplacian is computed only for problems whose residual asks for it.
+    The last three are there only for problems whose residual asks for them.
     """
 
     space: Array
     time: Array | None
     laplacian: Array | None = None
+    hessian: Array | None = None
+    bilaplacian: Array | None = None
 
     def __getitem__(self, index: Any) -> Any:
         raise ValueError(f"derivatives have names: ∂u/∂x is dq.u.space[0], ∂u/∂t is dq.u.time or dt(dq.u), ∇u is "
@@ -201,32 +225,69 @@ def dt(derivative: Derivative) -> Array:
 
 
 def laplacian(derivative: Derivative) -> Array:
-    """Δf over space, shape of the field: a second derivative without gradient fields.
-
-    Other second derivatives (∂²f/∂x∂y, ∂²f/∂t²) are not computed; make the first derivative a field for those.
-    """
+    """Δf over space, shape of the field. Others are in `hessian`; for ∂²f/∂t², make the first derivative a field."""
     _check("laplacian", derivative)
     if derivative.laplacian is None:
         raise ValueError("the Laplacian was not computed here; give it as one more row after the derivatives")
     return derivative.laplacian
 
 
-def asks_for_laplacian(schema: Schema, residual: Callable[[Array, State, State], Any]) -> bool:
-    """Whether a residual reads a Laplacian; it is traced, not computed."""
-    read = []
+def hessian(derivative: Derivative) -> Array:
+    """All second derivatives ∂ᵢ∂ⱼf over space, shape (*field, d, d).
 
-    class Recorder(Derivative):
-        @property
-        def laplacian(self) -> Array:  # type: ignore[override]
-            read.append(True)
-            return tuple(self)[2]  # type: ignore[return-value]
+    The gradient of f becomes a field, unless it is one: hardpde adds it.
+    """
+    _check("hessian", derivative)
+    if derivative.hessian is None:
+        raise ValueError("second derivatives are not known here; those of a field that stands for a gradient are the "
+                         "first derivatives of it")
+    return derivative.hessian
+
+
+def bilaplacian(derivative: Derivative) -> Array:
+    """Δ²f = ΔΔf over space, shape of the field. Δf becomes a field, which hardpde adds."""
+    _check("bilaplacian", derivative)
+    if derivative.bilaplacian is None:
+        raise ValueError("fourth derivatives are not known here; make the Laplacian a field")
+    return derivative.bilaplacian
+
+
+def second_derivatives(schema: Schema, residual: Callable[[Array, State, State], Any]) -> set[tuple[str, str]]:
+    """Which of "laplacian", "hessian" and "bilaplacian" a residual reads, each with the field; it is traced, not
+    computed."""
+    read: set[tuple[str, str]] = set()
+
+    def recorder(name: str, derivative: Any) -> Derivative:
+        class Recorder(Derivative):
+            @property
+            def laplacian(self) -> Array:  # type: ignore[override]
+                read.add(("laplacian", name))
+                return tuple(self)[2]  # type: ignore[return-value]
+
+            @property
+            def hessian(self) -> Array:  # type: ignore[override]
+                read.add(("hessian", name))
+                return jnp.zeros((*self.space.shape, schema.dim))
+
+            @property
+            def bilaplacian(self) -> Array:  # type: ignore[override]
+                read.add(("bilaplacian", name))
+                return jnp.zeros(self.space.shape[:-1])
+
+        return Recorder(*derivative)
 
     def trace(x: Array, q: Array, dq: Array) -> None:
-        residual(x, schema.state(q), schema.derivatives(dq, Recorder))
+        derivatives = schema.derivatives(dq)
+        residual(x, schema.state(q), State(schema, {name: recorder(name, derivatives[name]) for name in schema.names}))
 
     c, m = schema.coordinates, schema.size
     jax.eval_shape(trace, np.zeros(schema.point), np.zeros(m), np.zeros((c + 1, m)))
-    return bool(read)
+    return read
+
+
+def asks_for_laplacian(schema: Schema, residual: Callable[[Array, State, State], Any]) -> bool:
+    """Whether a residual reads a Laplacian."""
+    return any(kind == "laplacian" for kind, _ in second_derivatives(schema, residual))
 
 
 def flat(value: Any, dtype: Any = None) -> Array:

@@ -28,6 +28,8 @@ INSIDE, ON = 3, 64  # points inside for each polynomial, and on each boundary
 NODES, INSTANTS = 64, 16  # of a mean, and at so many times
 FREE = 1e-7  # of the largest singular value: what is smaller is zero
 ROUNDING = 1e-12
+SMOOTH = 2  # degree of polynomials by which sizes are measured
+ROUNDED = 1e-13  # of the size of an equation or condition: smaller terms are rounding
 CHANGED = 1e-6  # of the largest change: smaller ones are none
 
 
@@ -125,8 +127,8 @@ def free_modes(linear: Linear) -> list[Mode]:
     problem = linear.problem
     m = linear.schema.size
     basis = polynomials(problem, m, most=min(COLUMNS, m * _fewest(linear) // INSIDE))
-    system = System(basis, np.concatenate([_inside(linear, basis), *_stated(linear, basis)]))
-    null = system.null()
+    rows, units = balanced([*_inside(linear, basis), *_stated(linear, basis)], basis.powers.sum(1) <= SMOOTH)
+    null = System(basis, rows).null()
     if not len(null):
         return []
     still = basis.powers[:, : linear.schema.dim].sum(1) == 0
@@ -135,7 +137,8 @@ def free_modes(linear: Linear) -> list[Mode]:
         shifts = [] if name in gradients else [_shifts(null, m, k, still) for k in range(where.start, where.stop)]
         if any(map(len, shifts)):
             taken += shifts
-            found.append(Mode(basis, np.stack([one[0].reshape(m, -1) for one in shifts if len(one)]), (name,), True))
+            first = np.stack([one[0].reshape(m, -1) for one in shifts if len(one)])
+            found.append(Mode(basis, _stated_in(units, first), (name,), True))
     constants = np.concatenate(taken)
     _, size, vectors = np.linalg.svd(null - null @ constants.T @ constants, full_matrices=False)
     others = vectors[size > 0.5].reshape(-1, m, len(still))
@@ -143,8 +146,31 @@ def free_modes(linear: Linear) -> list[Mode]:
         largest = np.abs(np.einsum("nj,kmj->knm", basis.jet(linear.points)[:, 0], others)).max((0, 1))
         changed = tuple(name for name, where in linear.schema.slices.items()
                         if name not in gradients and largest[where].max() > CHANGED * largest.max())
-        found.append(Mode(basis, others, changed or linear.schema.names[:1], False))
+        found.append(Mode(basis, _stated_in(units, others), changed or linear.schema.names[:1], False))
     return found
+
+
+def balanced(blocks: list[np.ndarray], smooth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (k, m N) of blocks (n, m, N), each of one equation or condition, and units (m,) of the components, in which
+    what blocks and components have in common is as near to 1 as can be: nothing depends on the units of a statement.
+    smooth (N,): polynomials by which that is measured.
+
+    These are Curtis and Reid's factors: the sum of the squared logarithms of what is not zero is least.
+    """
+    blocks = [block for block in blocks if block[..., smooth].any()]
+    sizes = np.stack([np.linalg.norm(block[..., smooth], axis=-1).max(0) for block in blocks])
+    row, column = np.nonzero(sizes > ROUNDED * sizes.max(1, keepdims=True))
+    system = np.concatenate([np.eye(len(blocks))[row], np.eye(sizes.shape[1])[column]], axis=1)
+    found = np.exp(-np.linalg.lstsq(system, np.log(sizes[row, column]), rcond=None)[0])
+    factors, units = found[: len(blocks)], found[len(blocks) :]
+    rows = [factor * block * units[:, None] for factor, block in zip(factors, blocks)]
+    return np.concatenate([row.reshape(len(row), -1) for row in rows]), units
+
+
+def _stated_in(units: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+    """Coefficients (k, m, N) in units (m,) as those of the statement, the largest of each about 1."""
+    found = coefficients * units[:, None]
+    return found / np.abs(found).max((1, 2), keepdims=True)
 
 
 def _shifts(null: np.ndarray, m: int, component: int, still: np.ndarray) -> np.ndarray:
@@ -161,19 +187,18 @@ def _fewest(linear: Linear) -> int:
     return min(int(linear.problem.lives(name, space).sum()) for name in linear.schema.names if name not in gradients)
 
 
-def _inside(linear: Linear, basis: Basis) -> np.ndarray:
-    """The linearised equations at points of the domain, about every state."""
+def _inside(linear: Linear, basis: Basis) -> Iterator[np.ndarray]:
+    """The linearised equations at points of the domain, about every state, blocks (n, m, N)."""
     problem = linear.problem
     x = linear.points if linear.problem.regions else linear.points[: INSIDE * len(basis.powers)]
     slopes = linear.slopes(x)
     jet = basis.jet(x, problem.domain.dim if problem.order == 2 else 0)
-    rows = np.einsum("semwn,nwj->senmj", slopes, jet).reshape(*slopes.shape[:2], len(x), -1)
-    size = np.linalg.norm(rows, axis=-1).max((0, 2), keepdims=True)[..., None]
-    return (rows / np.where(size > 0, size, 1.0)).reshape(-1, rows.shape[-1])
+    rows = np.einsum("semwn,nwj->esnmj", slopes, jet)
+    yield from rows.reshape(len(rows), -1, *rows.shape[3:])
 
 
 def _stated(linear: Linear, basis: Basis) -> Iterator[np.ndarray]:
-    """The rows of all conditions at points of their boundaries."""
+    """The rows of all conditions at points of their boundaries, blocks (n, m, N)."""
     problem, m, d = linear.problem, linear.schema.size, linear.schema.dim
     for name, boundary in problem.domain.boundaries.items():
         space, n = sampled(boundary, ON)
@@ -183,20 +208,21 @@ def _stated(linear: Linear, basis: Basis) -> Iterator[np.ndarray]:
         found = np.einsum("nrm,nj->nrmj", a[:, :, :m], jet[:, 0])
         if problem.schema.traces:
             found = found + np.einsum("nrm,nk,nkj->nrmj", a[:, :, m:], n, jet[:, 1 : 1 + d])
-        yield _unit(found)
+        yield from _apart(found)
     if problem.time is not None:
         x = linear.points[: INSIDE * len(basis.powers)].copy()
         x[:, d] = problem.time[0]
         a, _, _ = linear.rows(INITIAL, x, np.zeros((len(x), d)))
-        yield _unit(np.einsum("nrm,nj->nrmj", a[:, :, :m], basis.jet(x)[:, 0]))
+        yield from _apart(np.einsum("nrm,nj->nrmj", a[:, :, :m], basis.jet(x)[:, 0]))
     for datum in problem.levels:
-        yield _unit(_of_datum(problem, basis, datum))
+        yield from _apart(_of_datum(problem, basis, datum))
     for period in problem.periods:
         space, _ = sampled(problem.domain.boundaries[period.condition.on], ON)
         one, two = (basis.jet(np.asarray(x)) for x in period.pair(problem.everywhen(jnp.asarray(space))))
         parts = [np.einsum("rm,nj->nrmj", np.eye(m)[list(which)], (one - two)[:, slot])
                  for which, slot in ((period.values, 0), (period.slopes, 1 + period.axis)) if which]
-        yield from map(_unit, parts)
+        for part in parts:
+            yield from _apart(part)
 
 
 def _of_datum(problem: "Problem", basis: Basis, datum: Datum) -> np.ndarray:
@@ -211,8 +237,6 @@ def _of_datum(problem: "Problem", basis: Basis, datum: Datum) -> np.ndarray:
     return rows
 
 
-def _unit(rows: np.ndarray) -> np.ndarray:
-    """Rows (n, r, m, N) as (n r, m N), those of a condition as large as 1."""
-    flat = rows.reshape(*rows.shape[:2], rows.shape[2] * rows.shape[3])
-    size = np.linalg.norm(flat, axis=-1).max(0, initial=0.0)[:, None]
-    return (flat / np.where(size > 0, size, 1.0)).reshape(-1, flat.shape[-1])
+def _apart(rows: np.ndarray) -> Iterator[np.ndarray]:
+    """Rows (n, r, m, N) as r blocks (n, m, N)."""
+    return (rows[:, r] for r in range(rows.shape[1]))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 POINTS, NEIGHBOURS, HALVINGS = 2000, 4, 30
 STEEP, MOST = 3.0, 64  # times what slopes say; so many pairs that change by more are looked at
 LARGE, REACH = 1e6, 20.0  # values of a field at which coefficients are looked at: up to this, closer ones near zero
+ROUNDED = 1e-12  # of the size of a function: what varies by less does not vary
 LEAST = 1e-3  # of what the function varies by: what is left of a smaller change is steep, not a jump
 _SHARP = {"select_n", "floor", "ceil", "round", "sign", "lt", "gt", "le", "ge", "eq", "ne", "atan2", "rem", "argmax",
           "argmin", "sort", "cond", "while", "pure_callback", "clamp"}
@@ -45,6 +46,7 @@ class Jump(NamedTuple):
 
 def check_jumps(problem: "Problem") -> None:
     """Refuse data that jump, and coefficients of second derivatives that do; the sentence says what to do instead."""
+    problem = problem.completed
     with compiled_quickly():
         for condition in problem.pointwise:
             if found := _of_condition(problem, condition):
@@ -119,11 +121,13 @@ def jump_between(found: list[Bracket]) -> Jump | None:
     return Jump(last.a[row], float(last.fa[row, column]), float(last.fb[row, column]))
 
 
-def _unit_of(values: np.ndarray) -> np.ndarray:
-    """By how much each column of values varies; infinite where it does not."""
+def variation(values: np.ndarray, least: Any = 0.0) -> np.ndarray:
+    """By how much each column of values varies; infinite where it does not but for rounding, or by at most `least`.
+    """
     spread = np.where(np.isfinite(values), values, np.nan)
     size = np.nan_to_num(np.nanmax(spread, axis=0, initial=-np.inf) - np.nanmin(spread, axis=0, initial=np.inf))
-    return np.where(size > 0, size, np.inf)
+    largest = np.nan_to_num(np.nanmax(np.abs(spread), axis=0, initial=0.0))
+    return np.where(size > np.maximum(ROUNDED * largest, least), size, np.inf)
 
 
 def brackets(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray, groups: np.ndarray | None = None,
@@ -134,7 +138,7 @@ def brackets(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray, groups
     from scipy.spatial import cKDTree  # takes a third of a second
 
     values = function(x)
-    unit = _unit_of(values)
+    unit = variation(values)
     if not np.isfinite(unit).any():
         return []
     unit = unit if units is None else units

@@ -19,7 +19,8 @@ from hardpde.geometry.algorithms.gaps import are_whole
 from hardpde.geometry.algorithms.sampling import depths
 from hardpde.geometry.algorithms.stacking import Group
 from hardpde.problem.conditions import INITIAL, Condition
-from hardpde.problem.fields import Schema
+from hardpde.problem.corner_jumps import DataApart
+from hardpde.problem.fields import FieldNeeded, Schema
 from hardpde.problem.parameters import Parameter, append
 from hardpde.support.compiling import jit_simply
 
@@ -62,9 +63,10 @@ class Layout:
 def arrange(
     domain: Shape, schema: Schema, conditions: Sequence[Condition], time: tuple[float, float] | None,
     collars: float | dict[str, float] | None, sharp: Sequence[Sequence[float]] = (),
-    parameters: Sequence[Parameter] = (),
+    parameters: Sequence[Parameter] = (), apart: Sequence[np.ndarray] = (),
 ) -> Layout:
-    """Work out and check the layout; every fault is a ValueError of one sentence."""
+    """Work out and check the layout; every fault is a ValueError of one sentence. apart: corners where data may differ.
+    """
     by_name: dict[str, tuple[int, ...]] = {}
     for index, condition in enumerate(conditions):
         by_name[condition.on] = (*by_name.get(condition.on, ()), index)
@@ -100,9 +102,10 @@ def arrange(
     touching |= touching.T
     for i, j in zip(*np.nonzero(touching)):
         if slopes[i].any():
-            raise ValueError(f"'{pieces[i].name}' asks for a normal derivative and touches '{pieces[j].name}'; corners "
-                             f"need the gradient as a field: state gradients={{…}}, or keep gradients='fields'")
-    _check_corners(probe, of_piece, pieces, touching, bound, domain, start)
+            raise FieldNeeded(f"'{pieces[i].name}' asks for a normal derivative and touches '{pieces[j].name}'; "
+                              f"corners need the gradient as a field: state gradients={{…}}, or keep "
+                              f"gradients='fields'")
+    _check_corners(probe, of_piece, pieces, touching, bound, domain, start, apart)
     nearest = np.where(touching | np.eye(len(pieces), dtype=bool), np.inf, np.minimum(gaps, gaps.T))
     gap = nearest.min(axis=1, initial=np.inf)
     room = _room(pieces, touching, domain)
@@ -118,8 +121,8 @@ def _slope_rows(a: np.ndarray, schema: Schema, name: str) -> np.ndarray:
     some = np.abs(slopes).max(axis=(0, 2), initial=0.0) > 1e-12
     if some.any() and ((np.linalg.norm(slopes[:, some], axis=2) < 1e-12).any()
                        or (_rank(slopes[:, some]) < some.sum()).any()):
-        raise ValueError(f"the normal derivatives in the conditions on '{name}' vanish somewhere or are linearly "
-                         f"dependent; state gradients={{…}} in the problem, or split the boundary")
+        raise FieldNeeded(f"the normal derivatives in the conditions on '{name}' vanish somewhere or are linearly "
+                          f"dependent; state gradients={{…}} in the problem, or split the boundary")
     return some
 
 
@@ -320,7 +323,7 @@ def _check_start(probe: _Probe, start: Which, which: Which, name: str, points: n
 
 
 def _check_corners(probe: _Probe, of_piece: Sequence[Which], pieces: Sequence[Piece], touching: np.ndarray,
-                   bound: np.ndarray, domain: Shape, start: Which) -> None:
+                   bound: np.ndarray, domain: Shape, start: Which, apart: Sequence[np.ndarray]) -> None:
     """Where pieces meet, some state must satisfy the conditions of all of them, for every time."""
     done: set[tuple[Any, ...]] = set()
     for i, j in np.argwhere(np.triu(touching)).tolist():
@@ -329,7 +332,7 @@ def _check_corners(probe: _Probe, of_piece: Sequence[Which], pieces: Sequence[Pi
                     if np.linalg.norm(_feet(pieces[k], point[None])[0] - point) < 1e-7 * domain.size]
             meeting = tuple(sorted({i, j, *near}))
             where = (meeting, *np.round(point / domain.size, 7))
-            if where not in done:
+            if where not in done and not any(np.linalg.norm(at - point) < 1e-7 * domain.size for at in apart):
                 done.add(where)
                 _check_corner(probe, of_piece, pieces, meeting, bound, point, start)
 
@@ -370,8 +373,20 @@ def _check_corner(probe: _Probe, of_piece: Sequence[Which], pieces: Sequence[Pie
             if miss > _TOLERANCE * max(1.0, np.abs(g).max()):
                 worst = np.linalg.lstsq(a, g, rcond=1e-8)[0]
                 gap = max(miss, float(np.abs((a @ worst - g) * size).max()) * 2)
-                raise ValueError(f"the data on {names} disagree by {gap:.3g} at their corner {_point(at)}; "
-                                 f"make them equal there")
+                said = f"the data on {names} disagree by {gap:.3g} at their corner {_point(at)}; make them equal there"
+                if probe.time is None and not probe.parameters and len(parts) == 2 == len(point) and (
+                        (jump := _jump(*((a[0], g[0]) for a, g in parts))) is not None):
+                    raise DataApart(said, point, (meeting[0], meeting[1]), jump)
+                raise ValueError(said)
+
+
+def _jump(one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray]) -> np.ndarray | None:
+    """By how much the state (m,) jumps from one side to the other, where their rows A q = g say the same of it."""
+    (a, g), (b, h) = one, other
+    first, second = np.linalg.pinv(a), np.linalg.pinv(b)
+    if np.abs(first @ a - second @ b).max() > 1e-9:
+        return None
+    return (second @ h - first @ g)[: a.shape[1]]
 
 
 def _eventful(probe: _Probe, of_piece: Sequence[Which], pieces: Sequence[Piece], meeting: Which,

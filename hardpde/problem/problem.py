@@ -11,7 +11,10 @@ import numpy as np
 from jax import Array
 
 from hardpde.geometry import Boundary, Shape, TimeSlice, at_times
+from hardpde.problem.completed import completed
+from hardpde.problem.condition_checks import check_conditions
 from hardpde.problem.conditions import INITIAL, Condition, Periodic
+from hardpde.problem.corner_jumps import CornerJump
 from hardpde.problem.datum import Datum
 from hardpde.problem.family import in_order, member
 from hardpde.problem.fields import Schema, State, asks_for_laplacian, flat, make_schema
@@ -67,6 +70,8 @@ class Problem:
     name: str = "problem"
     presets: object = None
     origin: "Problem | None" = field(default=None, init=False, repr=False)  # of a problem that is made of another one
+    jumps: tuple[CornerJump, ...] = field(default=(), init=False, repr=False)  # of data at corners
+    laplacians: Mapping[str, str] = field(default_factory=dict, init=False, repr=False)  # {field: what stands for it}
 
     def __post_init__(self) -> None:
         if isinstance(self.free, str):
@@ -77,6 +82,17 @@ class Problem:
         object.__setattr__(self, "conditions", tuple(ordered))
         object.__setattr__(self, "parameters", in_order(self.parameters))
         check_statement(self)
+
+    @cached_property
+    def completed(self) -> "Problem":
+        """The problem with the fields that its statement needs and lacks, with which it is solved; mostly itself."""
+        return completed(self) if self.origin is None else self
+
+    @cached_property
+    def fitting(self) -> bool:
+        """True, once its conditions were found to be such that an ansatz can build them in; else a ValueError."""
+        check_conditions(self)
+        return True
 
     @property
     def stated(self) -> "Problem":
@@ -117,7 +133,8 @@ class Problem:
             laplacian = asks_for_laplacian(schema, self.residual)
         except Exception:
             return schema  # what is wrong with the residual is said when it is checked
-        return replace(schema, traces=laplacian and len(schema.gradients) < len(schema.fields))
+        return replace(schema, laplacians=tuple(self.laplacians.items()),
+                       traces=laplacian and len(schema.gradients) < len(schema.fields))
 
     @cached_property
     def pointwise(self) -> tuple[Condition, ...]:
@@ -150,7 +167,7 @@ class Problem:
     def layout(self) -> Layout:
         """Which conditions hold on which piece of the boundary."""
         layout = arrange(self.domain, self.schema, self.pointwise, self.time, self.hints.collar,
-                         self.hints.sharp, self.parameters)
+                         self.hints.sharp, self.parameters, [jump.at for jump in self.jumps])
         return clear_of_periods(layout, self.periods, self.domain, self.hints.collar)
 
     @cached_property

@@ -10,7 +10,6 @@ from jax import Array
 
 from hardpde.geometry import Shape, check_shape, describe, parts_of
 from hardpde.geometry.algorithms.sampling import depths
-from hardpde.problem.condition_checks import check_conditions
 from hardpde.problem.conditions import INITIAL, Condition, Periodic
 from hardpde.problem.datum import Datum, check_datum
 from hardpde.problem.hints import Hints
@@ -36,16 +35,17 @@ def check_statement(problem: "Problem") -> None:
         check_scale(problem)
         check_boundaries(problem)
         check_shape(problem.domain)
-        check_mapping(problem)
+        whole = problem.completed
+        check_mapping(whole)
         check_regions(problem)
-        check_residual(problem)
-        _check_unknowns(problem)
-        check_continuation(problem)
-        check_hints(problem)
-        check_conditions(problem)
-        check_start(problem)
+        check_residual(whole)
+        _check_unknowns(whole)
+        check_continuation(whole)
+        check_hints(whole)
+        _ = whole.fitting
+        check_start(whole)
         for datum in problem.levels:
-            check_datum(problem, datum)
+            check_datum(whole, datum)
         check_measurements(problem)
         check_others(problem)
 
@@ -128,6 +128,8 @@ def check_boundaries(problem: "Problem") -> None:
     for condition in problem.conditions:
         if isinstance(condition, Periodic):
             _check_alone(problem, condition)
+        if isinstance(condition, Condition) and condition.straight:
+            _check_straight(problem, condition)
     stated = {name for condition in problem.conditions for name in _places(condition)}
     for name in known:
         if name not in stated and name not in problem.free:
@@ -148,6 +150,15 @@ def _check_alone(problem: "Problem", periodic: Periodic) -> None:
         if others:
             raise ValueError(f"boundary '{name}' is periodic and has another condition, '{others[0]}'; "
                              f"keep one of them")
+
+
+def _check_straight(problem: "Problem", condition: Condition) -> None:
+    for piece in problem.domain.boundaries[condition.on].pieces:
+        n = np.asarray(jit_simply(lambda key, piece=piece: jax.vmap(piece.normal)(piece.sample(key, 8)))(
+            jax.random.key(17)))
+        if np.abs(n - n[0]).max() > 1e-9:
+            raise ValueError(f"the condition '{condition.name}' is for straight edges, and '{condition.on}' is curved; "
+                             f"give it poisson=, Poisson's ratio")
 
 
 def _places(condition: Condition | Periodic | Datum) -> tuple[str, ...]:

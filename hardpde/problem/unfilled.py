@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from hardpde.problem.conditions import INITIAL, Condition
-from hardpde.problem.fields import Filled, Schema, State, laplacian
+from hardpde.problem.fields import Filled, Schema, State, laplacian, second_derivatives
 from hardpde.problem.hints import Hints, Residual
 from hardpde.problem.statement_checks import check_residual
 from hardpde.support.compiling import compiled_quickly
@@ -18,18 +18,28 @@ if TYPE_CHECKING:
     from hardpde.problem.problem import Problem
 
 
+_KEPT = ("a problem with a mapping keeps its gradient fields; choose gradients='fields', with the command --set "
+         "gradients=fields")
+
+
 def without_gradients(problem: "Problem", hints: Hints | None = None) -> "Problem":
     """A problem with its gradient fields filled by differentiation: fewer fields, second derivatives.
 
     The residual may read a gradient field and its divergence. hints: in place of the problem's own. Its conditions may
     be more than an ansatz can build in: `check_conditions` tells.
     """
+    if problem.origin is not None and problem.origin.completed is problem:
+        problem = problem.origin
+        if problem.mapping is not None:
+            raise ValueError(_KEPT)
+        if any(kind != "laplacian" for kind, _ in second_derivatives(problem.schema, problem.residual)):
+            raise ValueError("hessian and bilaplacian need gradients that are fields; choose gradients='fields', with "
+                             "the command --set gradients=fields")
     schema = problem.schema
     if not schema.gradients:
         return problem
     if problem.mapping is not None:
-        raise ValueError("a problem with a mapping keeps its gradient fields; choose gradients='fields', with the "
-                         "command --set gradients=fields")
+        raise ValueError(_KEPT)
     gradients = dict(schema.gradients)
     fields = {name: shape for name, shape in schema.fields if name not in gradients}
 

@@ -4,13 +4,14 @@ Nothing is solved. What is found wrong is said in a sentence with a remedy; wher
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from hardpde.problem.balances import Balance, balances
-from hardpde.problem.conditions import INITIAL, Condition, dirichlet, neumann, slip
+from hardpde.problem.conditions import INITIAL, Condition, dirichlet, neumann, slip, supported
 from hardpde.problem.free_modes import Mode, free_modes
 from hardpde.problem.lopatinski import SHORT, Count, counted, frequencies, rank
 from hardpde.problem.places import Linear, Place, places_inside, places_of, places_on
@@ -70,7 +71,7 @@ def check_well_posed(problem: "Problem") -> WellPosed:
     """How many conditions the boundaries and the start of time need and have, and whether the equations suffice."""
     try:
         with compiled_quickly(), one_thread_in_libraries():
-            return _checked(problem)
+            return _checked(problem.completed)
     except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:  # of states that are not those of a solution
         why = f"whether the problem is well posed cannot be told: the linearised equations fail ({first_line(error)})"
         return WellPosed((Finding(why, None),), {})
@@ -89,7 +90,9 @@ def _checked(problem: "Problem") -> WellPosed:
         findings += _of_ends(linear, inside, needs) if _is_ode(problem) else _of_boundaries(linear, needs)
     if any(finding.fault for finding in findings):  # what is missing leaves all kinds of states free
         return WellPosed(tuple(findings), needs)
-    modes = free_modes(linear)
+    shown = problem.stated.schema.names
+    modes = [replace(mode, fields=tuple(name for name in mode.fields if name in shown) or mode.fields)
+             for mode in free_modes(linear)]
     findings += [Finding(_of_mode(problem, mode)) for mode in modes]
     findings += [Finding(_of_balance(problem, one)) for one in balances(linear)]
     return WellPosed(tuple(findings), needs, tuple(modes))
@@ -357,11 +360,14 @@ def _remedy(linear: Linear, name: str, place: Place, needed: int) -> str:
 def _candidates(problem: "Problem", name: str) -> Iterator[tuple[str, Condition]]:
     """Conditions that are often right, as they are written."""
     gradients = dict(problem.schema.gradients)
-    plain = [field for field in problem.schema.names if field not in gradients]
+    added = {field: base for base, field in problem.schema.laplacians}
+    plain = [field for field in problem.schema.names if field not in gradients and field not in added]
     for field in plain:
         yield f'dirichlet("{name}", "{field}", …)', dirichlet(name, field)
         if problem.schema.shapes[field] == (problem.schema.dim,):
             yield f'slip("{name}", "{field}")', slip(name, field)
+    for base in added.values():
+        yield f'supported("{name}", "{base}")', supported(name, base)
     for field in plain:
         yield f'neumann("{name}", "{field}", …)', neumann(name, field)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hardpde.evaluation.base import HISTORY, Solved, decision_of
+from hardpde.evaluation.base import HISTORY, Solved, told_decision
 from hardpde.evaluation.certificate import certify, violation
 from hardpde.evaluation.errors import checked_reference, errors_of, family_errors, measure_baselines
 from hardpde.evaluation.nodes import Seen, seen_at
@@ -58,7 +58,7 @@ def _figures(solution: Solved) -> Measured:
         "boundary_violation": violation(certificate), "certificate": certificate, "endings": training.endings,
         "seconds": training.seconds, "first_step_seconds": training.first_step,
         "loss": training.history[-1]["loss"], "held_out": training.history[-1]["held_out"],
-        "solver": settings.get("solver", "train"), "decision": decision_of(training.endings),
+        "solver": settings.get("solver", "train"), "decision": told_decision(solution),
         "direct": {key: direct.get(key) for key in DIRECT},
     }
     if baselines := measure_baselines(problem, reference):

@@ -11,9 +11,9 @@ from hardpde.direct.kept import KEPT
 from hardpde.runs.trusted import remember
 from hardpde.support.files import finite_or_none, is_temporary, replacing, sha256_of, sweep, write_json
 
-CHECKPOINT = "checkpoint.npz"
+CHECKPOINT, REFERENCE = "checkpoint.npz", "reference.npz"
 _OURS = ("run.json", "model.eqx", "history.csv", "metrics.json", "report.html", "problem.py", CHECKPOINT, KEPT,
-         "comparison.json", "table.md")
+         REFERENCE, "comparison.json", "table.md")
 _FOLDERS = ("figures", "models", "records", "tensorboard")
 SEALED = ("model.eqx", "history.csv", "metrics.json")  # what a finished run has found
 _EARLIER = ".earlier"  # where a run waits until the one that replaces it is finished
@@ -101,7 +101,7 @@ def recover(folder: Path) -> None:
 
 def write_run(folder: Path, settings: dict[str, Any], source: dict[str, Any], provenance: dict[str, Any],
               status: str) -> None:
-    """run.json, which makes a folder that of a run; then a user's problem is copied beside it.
+    """run.json, which makes a folder that of a run; then a user's problem and reference are copied beside it.
 
     It holds a checksum of what determines the result and, once the run is finished, of the files that hold it.
     """
@@ -113,6 +113,9 @@ def write_run(folder: Path, settings: dict[str, Any], source: dict[str, Any], pr
     if "path" in source and not (folder / "problem.py").exists():
         with replacing(folder / "problem.py") as temporary:
             shutil.copyfile(source["path"], temporary)
+    if "reference" in source and not (folder / REFERENCE).exists():
+        with replacing(folder / REFERENCE) as temporary:
+            shutil.copyfile(source["reference"]["path"], temporary)
 
 
 def seal(settings: dict[str, Any], source: dict[str, Any]) -> str:

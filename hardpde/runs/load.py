@@ -11,9 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from hardpde.evaluation.errors import checked_reference
 from hardpde.problem.problem import Problem
+from hardpde.problem.reference import Reference
 from hardpde.problems import PROBLEMS
-from hardpde.runs.folder import SEALED, recover, seal
+from hardpde.runs.folder import REFERENCE, SEALED, recover, seal
 from hardpde.runs.trusted import is_known
 from hardpde.solving.solution import Solution
 from hardpde.support.checking import is_whole, unlike_default
@@ -40,6 +42,13 @@ def load_problem(name: str, options: dict[str, Any] | None = None,
     if problem.name == "problem":
         problem = problem.renamed(path.stem)
     return problem, {"path": str(path.resolve()), "sha256": sha256_of(path), "options": options}
+
+
+def with_reference_file(problem: Problem, source: dict[str, Any], file: str) -> tuple[Problem, dict[str, Any]]:
+    """The problem with the reference that a file holds, and where both came from."""
+    problem = problem.with_reference(Reference.load(file))
+    checked_reference(problem)
+    return problem, {**source, "reference": {"path": str(Path(file).resolve()), "sha256": sha256_of(Path(file))}}
 
 
 def _make(factory: Callable[..., Problem], options: dict[str, Any], what: str) -> Problem:
@@ -127,9 +136,20 @@ def read_run(folder: Path, stated: str | None = None, changed: bool = False) -> 
     if "name" in source:
         if name not in PROBLEMS:
             raise ValueError(f"'{path}' is damaged (there is no problem '{name}'); start the run again")
-        return run, load_problem(name, options)[0]
+        return run, _judged(folder, source, load_problem(name, options)[0])
     file, beside = _file_of(folder, source, stated, changed)
-    return run, load_problem(str(file), options, beside)[0].renamed(run["settings"]["problem"])
+    problem = load_problem(str(file), options, beside)[0].renamed(run["settings"]["problem"])
+    return run, _judged(folder, source, problem)
+
+
+def _judged(folder: Path, source: dict[str, Any], problem: Problem) -> Problem:
+    """The problem with the reference that its run was given, which lies in its folder."""
+    if "reference" not in source:
+        return problem
+    copy = folder / REFERENCE
+    if not copy.is_file() or sha256_of(copy) != source["reference"]["sha256"]:
+        raise ValueError(f"'{copy}' is missing or damaged: it is not the reference that the run was given")
+    return problem.with_reference(Reference.load(copy))
 
 
 def _file_of(folder: Path, source: dict[str, Any], stated: str | None, changed: bool) -> tuple[Path, bool]:

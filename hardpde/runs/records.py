@@ -37,8 +37,11 @@ def read_records(folder: Path, asked: dict[str, Any], source: dict[str, Any]) ->
     run = read_json(folder / "run.json")
     stated, asked = run["settings"], json.loads(json.dumps(asked))
     again = "give the same, or --force to start again"
-    if any(run.get("source", {}).get(key) != source.get(key) for key in ("name", "sha256", "options")):
+    before = run.get("source", {})
+    if any(before.get(key) != source.get(key) for key in ("name", "sha256", "options")):
         raise ValueError(f"'{folder}' was begun with another problem, or its file has changed; {again}")
+    if before.get("reference", {}).get("sha256") != source.get("reference", {}).get("sha256"):
+        raise ValueError(f"'{folder}' was begun with another reference; {again}")
     different = [name for name, plan in asked["plans"].items() if stated["plans"].get(name, plan) != plan]
     if stated.get("seeds") != asked["seeds"]:
         raise ValueError(f"'{folder}' was begun with {stated.get('seeds')} seeds, not {asked['seeds']}; {again}")

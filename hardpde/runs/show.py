@@ -4,12 +4,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-from hardpde.evaluation.base import Solved, decision_of, history_columns, is_size
+from hardpde.evaluation.base import Solved, history_columns, is_size, told_decision
 from hardpde.evaluation.certificate import profiles
 from hardpde.evaluation.errors import typical_solution
 from hardpde.evaluation.export import export_vtu
 from hardpde.evaluation.figures.base import save_figure
-from hardpde.evaluation.figures.pictures import AGREEMENT, RESIDUAL, SIZES, pictures
+from hardpde.evaluation.figures.pictures import AGREEMENT, RESIDUAL, SIZES, drawn_inside, drawn_members, pictures
 from hardpde.evaluation.nodes import Seen, nodes, seen_at
 from hardpde.evaluation.report.how import how_it_was_solved
 from hardpde.evaluation.report.report import write_report
@@ -41,6 +41,8 @@ def show(solution: Solved, folder: Path, result: dict[str, Any], certificate: li
     """Pictures and the report."""
     with runs_once():
         drawn, figures = pictures(solution, reference, seen)
+        drawn, family = drawn_members(solution, drawn)
+        inside = drawn_inside(solution, reference, seen)
         courses = profiles(typical_solution(solution).formulation, solution.training.model)
     (folder / "figures").mkdir(exist_ok=True)
     for name, figure in figures.items():
@@ -56,8 +58,9 @@ def show(solution: Solved, folder: Path, result: dict[str, Any], certificate: li
         {**{name: figure for name, figure in figures.items() if name.endswith(AGREEMENT)},
          "The domain, its boundaries, normals and collars": figures["domain"]},
         solution.training.endings, result.get("baselines"), courses, result, result.get("error_bar"),
-        how_it_was_solved(settings, decision_of(solution.training.endings), rows_solved(solution.training.history),
-                          {caption: figures[name] for name, caption in SHOWN.items() if name in figures}))
+        how_it_was_solved(settings, told_decision(solution), rows_solved(solution.training.history),
+                          {caption: figures[name] for name, caption in SHOWN.items() if name in figures}),
+        None if family is None else family.parameters, inside)
 
 
 def _chosen(settings: dict) -> dict[str, Any]:

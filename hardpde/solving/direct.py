@@ -21,6 +21,7 @@ from hardpde.problem.problem import Problem
 from hardpde.solving.solution import Solution
 from hardpde.support.checking import is_positive
 from hardpde.support.choices import SOLVERS
+from hardpde.support.hardware import sharing_rows
 from hardpde.training import Training
 from hardpde.training.base import Record
 
@@ -46,12 +47,17 @@ def chosen_solver(solver: str, method: str, **training: Any) -> str:
     only a training takes. training: these statements, None, False or empty unless made."""
     stated = [name for name, value in training.items() if value is not None and value is not False and value != {}]
     if solver == "auto":
-        return "train" if method != "exact" or stated else "auto"
+        return "train" if method != "exact" or set(stated) - {"devices"} else "auto"
     if solver in UNTRAINED and method != "exact":
         raise ValueError(f"the solver '{solver}' is for method exact, not for '{method}'")
-    if solver in UNTRAINED and (wrong := [name for name in stated if name not in ("preset", "options")]):
+    if solver in UNTRAINED and (wrong := [name for name in stated if name not in ("preset", "options", "devices")]):
         raise ValueError(f"a direct solve trains nothing, so '{wrong[0]}' has no meaning; leave it out")
     return solver
+
+
+def with_devices(settings: dict[str, Any], devices: int | None) -> dict[str, Any]:
+    """The settings, with the number of devices that share the rows of least-squares problems, if it is stated."""
+    return settings if devices is None else {**settings, "devices": devices}
 
 
 def direct_settings(settings: dict[str, Any], stated: dict[str, Any], tolerance: float,
@@ -83,8 +89,9 @@ def run_directly(problem: Problem, settings: dict[str, Any], report: Callable[[d
     limit = math.inf if settings["seconds"] is None else settings["seconds"]
     most = MOST if most is None else most
     fit = min(most, largest_system(ROWS))
-    found = directly(formulation, found_corners, settings["tolerance"], fit, limit, settings["seed"], tell,
-                     None if base is None else base.training.model, shared)
+    with sharing_rows(settings.get("devices")):
+        found = directly(formulation, found_corners, settings["tolerance"], fit, limit, settings["seed"], tell,
+                         None if base is None else base.training.model, shared)
     asked = options
     options = asked if found.shared else {k: v for k, v in asked.items() if k != "slopes"}
     best, model = found.best, found.model()
@@ -95,7 +102,7 @@ def run_directly(problem: Problem, settings: dict[str, Any], report: Callable[[d
     features = {**features_as_plain(model), "scales": found.recipe.scales.tolist()}
     said = {**settings, "method": options, "features": features, "found": summary(found)}
     if options == asked and options.get("gradients", "fields") == "fields":  # what is compiled serves on
-        kept = replace(formulation, problem=problem)
+        kept = replace(formulation, problem=problem.completed)
     else:
         kept = make(METHODS["exact"], problem, options)
     return Solution(problem, kept, said, Training(model, history, [ending], found.tried[-1].seconds,
@@ -150,6 +157,7 @@ class ForFeatures(NamedTuple):
 
 def for_features(problem: Problem, settings: dict[str, Any]) -> ForFeatures:
     """With inputs for corners and layers, points about them, and gradients as slopes, where there are such."""
+    problem = problem.completed
     options, corners, thin = {**settings["method"], "width": 8}, corners_of(problem), layers_of(problem)
     sources = potentials(problem) if options.get("gradients", "fields") == "fields" else ()
     options |= {name: True for name, found in (("corners", corners), ("walls", thin), ("slopes", sources)) if found}

@@ -103,7 +103,7 @@ def _pencil(made: ForFeatures, problem: Problem, weight: Weigh | None, seed: int
     look = as_numpy(formulation.at(spread, 2), sources, sloped)
     fit, look = (points.chosen(np.flatnonzero(points.finite)) for points in (fit, look))
     pencil = Pencil(fit, look, linearisation(formulation.problem), weight_of(formulation.problem, weight),
-                    dim if problem.order == 2 else 0)
+                    dim if formulation.problem.order == 2 else 0)
     check_homogeneous(pencil)
     if formulation.penalties or not Equations((Group(pencil.look, pencil.operator),), pencil.second).linear():
         raise ValueError("the equations are not linear, or conditions hold only approximately; eigenpairs are those of "

@@ -14,6 +14,7 @@ from hardpde.direct.instants import Unsuited, in_space
 from hardpde.direct.kept import Kept
 from hardpde.direct.levels import Level, Marching, march
 from hardpde.direct.newton import rms
+from hardpde.evaluation.base import decision_of
 from hardpde.formulation.points import uniform
 from hardpde.methods import METHODS, make
 from hardpde.networks.marched import Marched, marched
@@ -21,6 +22,7 @@ from hardpde.problem.problem import Problem
 from hardpde.solving.direct import direct_settings
 from hardpde.solving.solution import Solution
 from hardpde.support.files import finite_or_none
+from hardpde.support.hardware import sharing_rows
 from hardpde.training import Training
 
 MOST = 3200  # unknowns
@@ -41,9 +43,10 @@ def run_march(problem: Problem, settings: dict[str, Any],
 
     limit = math.inf if settings["seconds"] is None else settings["seconds"]
     identity = {**settings, "seconds": None, "problem": problem.name}
-    kept = Kept(keep, json.dumps(finite_or_none(identity), sort_keys=True), resume)
-    found = march(in_space(problem, settings["seed"]), settings["tolerance"], MOST, limit, settings["seed"], tell, kept,
-                  going)
+    states = Kept(keep, json.dumps(finite_or_none(identity), sort_keys=True), resume)
+    with sharing_rows(settings.get("devices")):
+        found = march(in_space(problem.completed, settings["seed"]), settings["tolerance"], MOST, limit,
+                      settings["seed"], tell, states, going)
     model, best = _network(found), found.best
     options = {**settings["method"], "marched": True, "slopes": bool(found.space.sloped), "fades": best.path.fades}
     features = {"kinds": list(model.kinds), "sizes": [len(arrays[1]) for arrays in model.arrays], "on_trained": False,
@@ -116,12 +119,12 @@ def march_if_suited(problem: Problem, settings: dict[str, Any], report: Callable
     except Unsuited as error:
         return None, False, f"not marched, as {error}"
     reached = found.best.path.broken is None and found.best.estimate <= settings["tolerance"]
-    return solution, reached, solution.decision
+    return solution, reached, decision_of(solution.training.endings)
 
 
 def better(one: Solution, other: Solution) -> tuple[Solution, str]:
     """The one with the smaller residual at places and times all over, and words on both."""
-    problem = one.problem
+    problem = one.problem.completed
     x = np.asarray(uniform(problem, jax.random.key(5), COMPARED_AT))
     if one.formulation.problem is not problem or other.formulation.problem is not problem:
         return other, ""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import numpy as np
 
-from hardpde.bounds.error_bar import ErrorBar, error_bar
-from hardpde.evaluation.base import decision_of, last_losses
+from hardpde.bounds.error_bar import ErrorBar, at_least_change, error_bar
+from hardpde.evaluation.base import last_losses, told_decision
 from hardpde.evaluation.certificate import certify
 from hardpde.evaluation.certificate import violation as largest_violation
 from hardpde.evaluation.errors import checked_reference, measure_errors
@@ -63,9 +63,9 @@ class Solution:
         """All fields at points (n, c) of the domain as it was stated."""
         schema = self.problem.schema
         inner = self.formulation.problem.schema
-        if inner.names == schema.names:
+        if set(inner.names) >= set(schema.names):
             q = self.formulation.predict(self.training.model, x)
-            found = {name: q[:, part].reshape(len(x), *schema.shapes[name]) for name, part in schema.slices.items()}
+            found = {name: q[:, inner.slices[name]].reshape(len(x), *shape) for name, shape in schema.fields}
             return self.problem.masked(found, x[:, : schema.dim])
         # Gradient fields that are not fields of the model are its derivatives.
         jet = self.formulation.jet(self.training.model, x, 1)
@@ -115,7 +115,7 @@ class Solution:
     @property
     def decision(self) -> str:
         """How the solution was found and why in that way, in a sentence."""
-        return decision_of(self.training.endings)
+        return told_decision(self)
 
     def errors(self) -> dict[str, dict[str, Any]]:
         """Errors {component: {metric: value}} against the known solution or the reference; {} without one."""
@@ -164,7 +164,8 @@ class Solution:
         with runs_once():
             if off is None:
                 off = largest_violation(certify(self.formulation, [self.training.model], 200))
-        return error_bar(self.formulation, self.training.model, self.problem, self.settings["method_name"], off)
+        bar = error_bar(self.formulation, self.training.model, self.problem, self.settings["method_name"], off)
+        return at_least_change(bar, self.settings.get("found", {}).get("estimated_error"))
 
     def picture(self, component: str) -> Any:
         """A component of a field, e.g. "T" or "u[0]": reference, prediction and error, at a few times."""

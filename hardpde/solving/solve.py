@@ -10,13 +10,13 @@ from typing import Any
 import jax
 
 from hardpde.direct.kept import KEPT
-from hardpde.evaluation.base import DECISION, UNTRAINED
+from hardpde.evaluation.base import DECISION, UNTRAINED, decision_of
 from hardpde.formulation.formulation import Formulation
 from hardpde.formulation.sharded import shard
 from hardpde.problem.jumps import check_jumps
 from hardpde.problem.problem import Problem
 from hardpde.problems.presets import make_stages
-from hardpde.solving.direct import check_solver, chosen_solver, direct_settings, run_directly
+from hardpde.solving.direct import check_solver, chosen_solver, direct_settings, run_directly, with_devices
 from hardpde.solving.marching import better, march_if_suited, run_march
 from hardpde.solving.settings import check_problem, make_formulation, make_settings
 from hardpde.solving.solution import Solution
@@ -49,9 +49,9 @@ def solve(problem: Problem, method: str = "exact", preset: str | None = None, se
     [{"optimiser": "adam", "steps": 500}, {"optimiser": "levenberg_marquardt", "steps": 200, "redraw": 50}], or
     [Stage("lion", optax.lion(1e-3), 500, redraw=50), …] with an optimiser of optax's that has no line search;
     `steps` changes the number of steps of each stage; `schedule` "as-published" keeps Adam's rate constant for the
-    paper's baselines, as in the code behind its tables ("fair" otherwise); so many `devices` share the points evenly
-    (unless stated, one GPU or the cores of a CPU); `tensorboard` is a folder for event files with the curves of the
-    training, which TensorBoard reads.
+    paper's baselines, as in the code behind its tables ("fair" otherwise); so many `devices` share the points of a
+    training, or the rows of a direct solve, evenly (unless stated, one GPU or the cores of a CPU); `tensorboard` is a
+    folder for event files with the curves of the training, which TensorBoard reads.
     """
     if tensorboard is not None:
         tensorboard = as_path(tensorboard, "tensorboard")
@@ -66,6 +66,7 @@ def solve(problem: Problem, method: str = "exact", preset: str | None = None, se
     untrained = solver in UNTRAINED
     settings = make_settings(problem, method, preset or "quick", seed, None if untrained else options, steps, stages,
                              schedule or "fair", devices)
+    settings = with_devices(settings, None if solver == "train" else devices)
     if solver == "march":
         return run_march(problem, direct_settings(settings, options or {}, tolerance, seconds, solver), report)[0]
     if solver == "direct":
@@ -109,7 +110,7 @@ def decide(problem: Problem, settings: dict[str, Any], *, checkpoint: Path | Non
         return _ended(first, f"{why}; no time is left for anything else")
     other = _without_march(problem, {**settings, "seconds": left}, checkpoint, resume, report, every)
     kept, told = (other, "") if first is None else better(first, other)
-    told = f"{why}; {other.decision}{told}"
+    told = f"{why}; {decision_of(other.training.endings)}{told}"
     training = replace(kept.training, seconds=time.perf_counter() - began)
     return _ended(replace(kept, training=training), told)
 

@@ -2,8 +2,9 @@
 
 import os
 import re
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,31 @@ def has_tensor_cores_for_bfloat16() -> bool:
 def cores() -> int:
     """How many cores the machine has."""
     return os.cpu_count() or 1
+
+
+_rows_shared_by: ContextVar[int | None] = ContextVar("_rows_shared_by", default=None)
+
+
+@contextmanager
+def sharing_rows(devices: int | None) -> Iterator[None]:
+    """In here so many devices share the rows of a least-squares problem, GPUs or cores of the CPU; None: one GPU, or
+    all cores."""
+    token = _rows_shared_by.set(devices)
+    try:
+        yield
+    finally:
+        _rows_shared_by.reset(token)
+
+
+def cores_for_rows() -> int:
+    """How many cores factor blocks of rows at once."""
+    stated = _rows_shared_by.get()
+    return stated if stated is not None and on_cpu() else cores()
+
+
+def gpus_for_rows() -> int:
+    """How many GPUs share the rows of a matrix."""
+    return _rows_shared_by.get() or 1
 
 
 @cache

@@ -8,8 +8,8 @@ import pytest
 import hardpde as hp
 from hardpde.bounds.error_bar import ESTIMATED, GUARANTEED, error_bar
 from hardpde.bounds.quadrature import points_drawn
-from hardpde.bounds.recognise import Unrecognised
-from hardpde.bounds.soundness import SHELLS, Probes, unseen
+from hardpde.bounds.recognise import Unrecognised, recognised
+from hardpde.bounds.soundness import SHELLS, Probes, check_continuous, unseen
 from hardpde.evaluation.certificate import random_models
 from hardpde.methods import Engine, exact
 
@@ -19,6 +19,10 @@ SQUARE = hp.Box((0, 0), (1, 1), name="wall")
 
 def u(x):
     return jnp.sin(2 * x[0]) * jnp.exp(x[1]) * (jnp.exp(-x[2]) if x.size > 2 else 1.0)
+
+
+def bent(x):
+    return jnp.exp(jnp.sin(3 * x)) / (1 + x)
 
 
 def told(problem):
@@ -50,7 +54,7 @@ def test_what_no_theorem_covers_is_not_guaranteed(residual, words):
 
 
 @pytest.mark.parametrize("residual", [
-    lambda x, u, p, s: -s + jnp.where(x[0] < 0.5, 1.0, 50.0) * u,
+    lambda x, u, p, s: -bent(x[0]) * s - jax.grad(bent)(x[0]) * p[0] + jnp.where(x[0] < 0.5, 1.0, 50.0) * u,
     lambda x, u, p, s: -jnp.exp(2 * x[0]) * (s + 2 * p[0]) + 10 * (x[1] * p[0] - x[0] * p[1]) + u**3,
 ])
 def test_coefficients_may_vary_and_reactions_jump(residual):
@@ -98,3 +102,18 @@ def test_integrals_that_do_not_exist_are_noticed():
     for power in (3.0, 4.0):
         with pytest.raises(Unrecognised, match="too singular"):
             unseen(distance**-power, 1.0, probes)
+
+
+@pytest.mark.parametrize(("wave", "words"), [(2 * np.pi, None), (np.pi, "differ between 'left' and 'right'")])
+def test_coefficients_agree_on_periodic_faces(wave, words):
+    problem = hp.Problem(
+        hp.Box((0, 0), (1, 1), name="wall", sides={"left": "left", "right": "right"}), "u",
+        lambda x, q, dq: (2 + jnp.cos(wave * x[0])) * hp.laplacian(dq.u) + hp.grad(dq.u)[0] + 1,
+        [hp.periodic("left", "right"), hp.dirichlet("wall", "u")])
+    (equation,) = recognised(problem)
+    x = np.random.default_rng(0).random((100, 2))
+    if words is None:
+        check_continuous(equation, x)
+    else:
+        with pytest.raises(Unrecognised, match=words):
+            check_continuous(equation, x)

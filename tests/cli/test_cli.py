@@ -19,6 +19,7 @@ from hardpde.methods import METHODS
 from hardpde.problem.reference import Reference
 from hardpde.problems import PROBLEMS
 from hardpde.runs.folder import check_folder, prepare_folder, settle
+from hardpde.runs.load import read_run
 from hardpde.support.files import sha256_of
 from helpers import last_json, refused
 
@@ -268,6 +269,33 @@ def test_reference_of_a_known_solution(capsys, user, elsewhere):
     before = (elsewhere / "disc-reference.npz").stat().st_mtime_ns
     refused(call(capsys, "reference", user), "exists")
     assert (elsewhere / "disc-reference.npz").stat().st_mtime_ns == before
+
+
+def test_a_reference_by_finite_elements(capsys, user, elsewhere):
+    pytest.importorskip("ngsolve")
+    refused(call(capsys, "reference", user, "--level", "1"), "--level is for battery-pack and airfoil")
+    code, out, err = call(capsys, "reference", user, "--digits", "2", "--json")
+    assert code == 0, err
+    assert last_json(out)["about"]["agreed"] and "agree to" in err
+    reference = Reference.load(elsewhere / "disc-reference.npz")
+    np.testing.assert_allclose(reference.values["u"], 2 - (reference.x**2).sum(1), atol=1e-3)
+
+
+def test_a_run_is_compared_with_the_reference_that_it_is_given(capsys, line, elsewhere):
+    x = np.linspace(0, 1, 11)[:, None]
+    Reference(x, {"u": np.full(11, 7.0)}).save("seven.npz")
+    Reference(x, {"v": np.ones(11)}).save("other.npz")
+    refused(call(capsys, "solve", line, "--reference", "other.npz"), "has a field 'v'")
+    refused(call(capsys, "solve", line, "--reference", "none.npz"), "none.npz")
+    code, out, err = call(capsys, "solve", line, *FEW, "--report", "none", "--out", "run", "--reference", "seven.npz",
+                          "--json")
+    assert code == 0, err
+    assert last_json(out)["mae"] > 4
+    (elsewhere / "seven.npz").unlink()
+    problem = read_run(Path("run"))[1]
+    assert problem.make_reference().values["u"][0] == 7
+    Reference(x, {"u": np.full(11, 8.0)}).save("run/reference.npz")
+    refused(call(capsys, "export", "run"), "reference.npz' is missing or damaged")
 
 
 def test_a_folder_in_the_way_is_said_before_the_problem_is_stated(capsys, solved, elsewhere):

@@ -12,6 +12,7 @@ import hardpde as hp
 from hardpde.ansatz.corners import Corner, corners_of, nearness, with_points_about
 from hardpde.cli import commands
 from hardpde.cli.parser import main
+from hardpde.direct import least_squares, tall
 from hardpde.direct.continuation import led
 from hardpde.direct.evaluations import as_numpy, potentials, put_together
 from hardpde.direct.groups import Drawn, asked
@@ -467,9 +468,32 @@ def test_what_features_cannot_do_is_trained_and_what_was_trained_gets_features(t
     assert (run / "model.eqx").read_bytes() == model
 
 
+def test_devices_share_the_rows_and_change_rounding_alone(monkeypatch):
+    """The rows are cut into as many blocks as there are devices; that is stated in the settings."""
+    parts, factor = [], least_squares.tall_qr
+
+    def seen(matrix):
+        parts.append(len((found := factor(matrix)).blocks))
+        return found
+
+    monkeypatch.setattr(least_squares, "tall_qr", seen)
+    monkeypatch.setattr(tall, "SMALL", 0.0)
+    rod = hp.Problem(hp.Interval(0, 1, name="ends"), "u", lambda x, q, dq: hp.laplacian(dq.u) + jnp.exp(x[0]),
+                     [hp.dirichlet("ends", "u", 0)])
+    x, found = np.linspace(0, 1, 50)[:, None], []
+    for devices in (1, 2):
+        parts.clear()
+        solution = hp.solve(rod, solver="direct", tolerance=1e-6, devices=devices)
+        assert solution.settings["devices"] == devices and set(parts) == {devices}
+        found.append(solution(x)["u"])
+    np.testing.assert_allclose(found[0], found[1], atol=1e-9)
+    with pytest.raises(ValueError, match="99 devices are asked for"):
+        hp.solve(rod, solver="direct", devices=99)
+
+
 @pytest.mark.parametrize("stated, solver", [
     ({}, "auto"), ({"preset": "quick"}, "train"), ({"steps": [5, 5]}, "train"), ({"options": {"width": 3}}, "train"),
-    ({"stages": []}, "train"), ({"devices": 2}, "train"), ({"schedule": "fair"}, "train"),
+    ({"stages": []}, "train"), ({"devices": 2}, "auto"), ({"schedule": "fair"}, "train"),
 ])
 def test_who_states_how_to_train_gets_a_training(stated, solver):
     assert chosen_solver("auto", "exact", **stated) == solver

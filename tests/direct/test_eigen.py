@@ -77,6 +77,16 @@ def test_what_has_no_eigenpairs_is_refused(changes, words):
         hp.eigenpairs(hp.Problem(**{**stated, **changes}), 2)
 
 
+def test_a_clamped_beam_is_stated_as_it_is_written():
+    """Δ²u = λu with u = u′ = 0 at the ends: cos k cosh k = 1, λ = k⁴. λ multiplies the stated equation alone."""
+    beam = hp.Problem(hp.Interval(0, 1, name="ends"), "u", lambda x, q, dq: hp.bilaplacian(dq.u),
+                      [hp.dirichlet("ends", "u", 0), hp.neumann("ends", "u", 0)])
+    pairs = hp.eigenpairs(beam, 2, tolerance=1e-5)
+    known = [brentq(lambda k: np.cos(k) * np.cosh(k) - 1, a, a + 1) ** 4 for a in (4, 7)]
+    assert np.allclose([pair.value for pair in pairs], known, rtol=1e-6)
+    assert set(pairs[0].mode(np.zeros((1, 1)))) == {"u"}
+
+
 def test_a_weight_has_an_entry_for_each_equation():
     with pytest.raises(ValueError, match="λ multiplies 2 numbers in 1 equations"):
         hp.eigenpairs(RING, 2, weight=lambda x, q: (q.u, q.u))

@@ -450,6 +450,25 @@ def test_scales_count_area_and_not_nodes(holed):
     assert field_grid(crowded, cells, None, values).axes[0].collections[0].get_clim()[1] < 1.1
 
 
+def test_known_values_at_scattered_nodes_get_triangles_in_the_domain():
+    """They cover the domain, without its hole, whatever the nodes are; a few nodes make no picture."""
+    domain = hp.Box((0, 0), (2, 1), name="box") - hp.Ball((1.2, 0.5), 0.3, name="hole")
+    problem = hp.Problem(domain, "u", lambda x, q, dq: hp.laplacian(dq.u),
+                         [hp.dirichlet("box", "u", 0), hp.dirichlet("hole", "u", 1)])
+    rng = np.random.default_rng(0)
+    x = rng.uniform((0, 0), (2, 1), (4000, 2))
+    x = x[np.linalg.norm(x - (1.2, 0.5), axis=1) > 0.3]
+    scattered = Reference(x, {"u": x[:, 0]})
+    grid = nodes_of(problem, scattered)
+    assert grid.x is x and grid.values is scattered.values
+    corners = x[grid.cells]
+    areas = np.abs(np.linalg.det(corners[:, 1:] - corners[:, :1])) / 2
+    assert areas.sum() == pytest.approx(2 - 0.09 * np.pi, rel=0.03)
+    assert (np.linalg.norm(corners.mean(axis=1) - (1.2, 0.5), axis=1) > 0.27).all()
+    few = nodes_of(problem, Reference(x[:20], {"u": x[:20, 0]}))
+    assert len(few.x) > 1000 and not few.values
+
+
 def test_small_holes_that_lie_together_have_a_window_of_their_own(monkeypatch):
     n = 60
     grid = np.meshgrid(np.linspace(-2, 6, 2 * n + 1), np.linspace(-2, 2, n + 1), indexing="ij")

@@ -4,8 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from scipy.spatial import Delaunay
 
 from hardpde.cli.parser import main
+from hardpde.evaluation.report.report import write_report
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -28,13 +30,25 @@ problem = hp.Problem(
     conditions=[hp.dirichlet("<b>", "u"), hp.dirichlet("right", "u", 1)],
 )
 """
+# A rod whose source and end are open, heated in proportion to time.
+FAMILY = """
+import hardpde as hp
+
+h, k = known = hp.parameters(h=(0, 2), k=(1, 3))
+problem = hp.Problem(
+    domain=hp.Interval(0, 1, name="ends"), fields="u", time=(0, 1), parameters=known,
+    residual=lambda x, q, dq: hp.dt(dq.u) - hp.laplacian(dq.u) - h(x) - k(x) * x[0],
+    conditions=[hp.dirichlet("ends", "u", lambda x: (h(x) + k(x) * x[0]) * x[1]), hp.initial("u")],
+    exact=lambda x: {"u": (h(x) + k(x) * x[0]) * x[1]},
+)
+"""
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """Finished runs of a problem with time and of one without: barely trained, so that there are errors to see."""
     folder = tmp_path_factory.mktemp("runs")
-    for name, text in (("plate", PLATE), ("line", LINE)):
+    for name, text in (("plate", PLATE), ("line", LINE), ("family", FAMILY)):
         (folder / f"{name}.py").write_text(text)
         method = "pinn" if name == "plate" else "exact"
         words = ["solve", folder / f"{name}.py", "--method", method, "--set", "points=32", "--stages",
@@ -89,6 +103,57 @@ def test_the_slider_moves_pictures_and_numbers(runs, page):
     page.keyboard.press("Home")
     assert page.locator(".control output").text_content() == "t = 0"
     assert page.locator("input").get_attribute("aria-valuetext") == "t = 0"
+
+
+def test_sliders_move_through_a_family(runs, page):
+    """What is known of each member is drawn: its values are where the sliders stand, and errors are told in the middle.
+    """
+    page.goto((runs / "family" / "report.html").as_uri())
+    sliders = page.locator("[data-slider]")
+    assert [sliders.nth(k).get_attribute("aria-label") for k in range(3)] == ["h", "k", "time"]
+    assert "–" not in page.evaluate(NOW).values()
+    for h, k, t in ((0, 0, 0), (0, 4, 1), (4, 0, 3), (3, 1, 2)):
+        for slider, value in enumerate((h, k, t)):
+            sliders.nth(slider).fill(str(value))
+        times = int(sliders.nth(2).get_attribute("max"))
+        assert page.locator(".control output").all_text_contents() == [
+            f"h = {h / 2:g}", f"k = {1 + k / 2:g}", f"t = {t / times:g}"]
+        assert set(page.evaluate(NOW).values()) == {"–"}
+        place = page.locator(".panels canvas").first
+        box = place.bounding_box()
+        place.hover(position={"x": 0.6 * box["width"], "y": 0.5 * box["height"]})
+        words = page.locator(".under").first.text_content()
+        x, known = (float(part.split(" ")[-1].strip("():")) for part in words.split(",")[0].split(": reference u"))
+        assert known == pytest.approx((h / 2 + (1 + k / 2) * x) * t / times, abs=2e-3)
+
+
+def test_a_surface_inside_a_body_is_where_its_field_has_a_value_and_can_be_turned(tmp_path, page):
+    """Of x₁ a plane, of the distance from the middle a ball: their areas are known whatever the tetrahedra are."""
+    line = np.linspace(0, 2, 11)
+    x = np.stack(np.meshgrid(line, line, line), axis=-1).reshape(-1, 3)
+    x[:, 1:] += 0.01 * np.sin(7 * x[:, :2])  # no four points of a face on a circle, and no plane through nodes
+    cells = Delaunay(x).simplices
+    fields = {"plane": x[:, 0], "ball": np.linalg.norm(x - 1, axis=1)}
+    inside = {name: (x, cells, None, values, None) for name, values in fields.items()}
+    write_report(tmp_path / "report.html", "body", {}, {}, [], {}, inside=inside)
+    page.goto((tmp_path / "report.html").as_uri())
+    assert page.locator(".solid canvas").count() == 2
+    levels = page.locator("[data-slider]")
+    for k, (low, high) in enumerate((min(v), max(v)) for v in fields.values()):
+        for step, near in ((11, 0.02), (20, 0.03)):
+            levels.nth(k).fill(str(step))
+            level = low + (step + 0.5) / 41 * (high - low)
+            said = levels.nth(k).get_attribute("aria-valuetext").split(" = ")[1]
+            assert float(said) == pytest.approx(level, rel=1e-3)
+            area = float(page.locator(".solid canvas").nth(k).get_attribute("data-area"))
+            assert area == pytest.approx(4.0 if k == 0 else 4 * np.pi * level**2, rel=near if k == 0 else 4 * near)
+    before = page.evaluate(COLOURS.replace(".panels", ".solid"))
+    page.locator(".solid canvas").first.hover(position={"x": 200, "y": 200})
+    page.mouse.down()
+    page.locator(".solid canvas").first.hover(position={"x": 300, "y": 230})
+    page.mouse.up()
+    after = page.evaluate(COLOURS.replace(".panels", ".solid"))
+    assert before[0][1] > 0.02 and before[0] != after[0] and before[1] == after[1]
 
 
 def test_the_button_plays(runs, page):

@@ -70,9 +70,18 @@ def test_what_flows_in_flows_out(flow):
     assert row["imbalance"] < 0.01 and abs(row["sum"]) < 0.01
 
 
-def test_a_wall_in_the_plane_of_a_cut_is_on_the_side_of_the_domain():
+def test_walls_and_corners_in_the_plane_of_a_cut():
     ell = hp.Polygon(((0, 0), (0, 1), (-1, 1), (-1, -1), (1, -1), (1, 0)), name="wall")
-    (row,) = conservation(known(poisson(ell, [hp.dirichlet("wall", "u", potential)]), with_gradient(potential)))
+    problem = poisson(ell, [hp.dirichlet("wall", "u", potential)])
+    (row,) = conservation(known(problem, with_gradient(potential)))
+    assert row["imbalance"] < 0.01
+
+    def singular(x):
+        """r^(1/3) at the corner that points inwards, between a wall with a value and one with a flux."""
+        angle = jnp.mod(jnp.arctan2(x[1], x[0]) - np.pi / 2, 2 * np.pi)
+        return (x @ x) ** (1 / 6) * jnp.sin(angle / 3)
+
+    (row,) = conservation(known(problem, with_gradient(singular)))
     assert row["imbalance"] < 0.01
 
 
@@ -134,6 +143,19 @@ def test_what_changes_between_the_points_is_looked_at(width):
     assert found.verdict == FAILED and (found.figures["hidden"] > 0.1 or "the answer jumps" in found.because)
 
 
+def test_a_start_that_is_over_at_once_counts_as_long_as_it_lasts():
+    """Data that do not fit at t = 0: a residual as large as the equation's terms, for a millionth of the time."""
+
+    def u(x):
+        return x[0] * (1 - x[0]) * (1 + 1e-3 * jnp.exp(-x[1] / 1e-6))
+
+    line = hp.Interval(0, 1, left="a", right="b")
+    late = hp.Problem(line, "u", lambda x, q, dq: hp.dt(dq.u) - hp.div(dq.p) - 2, [
+        hp.dirichlet("a", "u"), hp.dirichlet("b", "u"), hp.initial("u", u)], {"p": "u"}, time=(0.0, 1.0))
+    found = judge(known(late, lambda x: jnp.stack([u(x), jax.grad(u)(x)[0]])))
+    assert found.verdict == GOOD, found.because
+
+
 @pytest.mark.parametrize("e", [0.05, 1e-3, 1e-5])
 def test_an_exact_layer_is_good_however_thin(e):
     def layer(x):
@@ -144,6 +166,14 @@ def test_an_exact_layer_is_good_however_thin(e):
                       conditions=[hp.dirichlet("a", "u"), hp.dirichlet("b", "u")],
                       residual=lambda x, q, dq: q.p[0] - e * hp.div(dq.p) - 1)
     assert judge(known(thin, with_gradient(layer))).verdict == GOOD
+
+
+def test_a_thin_layer_at_an_end_is_in_the_balance():
+    """u′ + 1000 u = 0: what decays within a thousandth of the line is what flows in."""
+    stiff = hp.Problem(hp.Interval(0, 6, left="a", right="b"), "u", lambda x, q, dq: hp.grad(dq.u)[0] + 1000 * q.u,
+                       [hp.dirichlet("a", "u", 1)], free=["b"])
+    (row,) = conservation(known(stiff, lambda x: jnp.exp(-1000 * x)))
+    assert row["imbalance"] < 0.01 and row["source"] == pytest.approx(-1, rel=0.01)
 
 
 def test_coefficients_and_sources_that_change_between_the_points_are_looked_at():

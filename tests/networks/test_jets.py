@@ -48,7 +48,7 @@ WIDTHS = [3, 6, 2, 5, 2], [5, 7, 6], [6, 8, 12, 2]  # narrow ends and a narrow m
 KINDS = {"one": (None, False), "a stack": (3, False), "a stack with inputs of its own": (3, True)}
 
 
-@pytest.mark.parametrize("second, slots, few", [(0, 1, 1024), (0, 4, 1024), (2, 5, 1024), (0, 4, 3)])
+@pytest.mark.parametrize("second, slots, few", [(0, 1, 1024), (0, 4, 1024), (2, 5, 1024), (6, 8, 1024), (0, 4, 3)])
 def test_the_order_of_points_changes_nothing(second, slots, few, monkeypatch):
     """Of value and gradients, by weights and by inputs, whether a stack fills up its widths or not, and in how many
     parts it sums over rows."""

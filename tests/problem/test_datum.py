@@ -71,6 +71,16 @@ def test_a_direct_solve_finds_the_solution_of_a_neumann_problem(tmp_path):
     assert np.array_equal(solution(x)["u"], again(x)["u"])
 
 
+@pytest.mark.parametrize("hole", [
+    hp.Box((-0.3, -0.2), (0.2, 0.3), name="hole"), hp.Box((-0.31, -0.2), (0.6, 0.11), name="hole").turned(0)])
+def test_a_mean_is_as_good_where_a_hole_has_flat_sides(hole):
+    x, weights = Datum("u").rule(neumann().derived(domain=hp.Box((-1, -1), (1, 1), name="sides") - hole))
+    (a, b), (c, d) = (np.asarray(bound) for bound in hole.bounds)
+    cut = (np.exp(c) - np.exp(a)) * (np.sin(d) - np.sin(b))
+    whole = (np.exp(1) - np.exp(-1)) * 2 * np.sin(1) - cut
+    assert abs(weights @ (np.exp(x[:, 0]) * np.cos(x[:, 1])) - whole / (4 - (c - a) * (d - b))) < 1e-6
+
+
 @pytest.mark.parametrize("domain, function, mean", [
     (SQUARE, lambda x: x[:, 0] ** 2 * x[:, 1], 1 / 6),
     (hp.Ball((0, 0), 1, name="sides"), lambda x: (x**2).sum(1), 1 / 2),

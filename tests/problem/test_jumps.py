@@ -59,6 +59,7 @@ SMOOTH = {
         "rim", "u", lambda x: jnp.cos(3 * jnp.arctan2(x[1], x[0])))]),
     "at a corner": lambda: poisson(SQUARE, [hp.dirichlet("left", "u"), hp.neumann(
         "wall", "u", lambda x: jnp.where(x[0] > 1 - 1e-9, 1.0, 0.0))]),
+    "rounding": lambda: warmed(lambda x: 1 - x[0] + 0 * x[0], lambda x: jnp.where(x[1] < 0.03, 0.1 + 0.2, 0.3) / 0.3),
     "bent by a field": lambda: plain(lambda x, q, dq: jnp.maximum(q.u, 0.1) * hp.laplacian(dq.u) + 1),
     "a source": lambda: plain(lambda x, q, dq: hp.laplacian(dq.u) + k(x)),
     "a flux": lambda: hp.Problem(

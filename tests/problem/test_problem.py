@@ -89,9 +89,6 @@ MISTAKES = {
     "field that is no name": (lambda: state(fields="2u", gradients={}), "'2u' cannot name a field"),
     "field of no shape": (lambda: state(fields={"u": 0}, gradients={}), "'u' has shape.*positive whole numbers"),
     "no field": (lambda: state(fields=[], gradients={}), "at least one field"),
-    "flux without a gradient field":
-        (lambda: state(gradients={}, residual=lambda x, q, dq: dq.u.space[0]),
-         "needs the gradient of 'u' as a field.*gradients="),
     # conditions
     "affine condition":
         (lambda: own(lambda q, x, n: q.u + 1), "'own' on 'l' is not linear.*right side"),

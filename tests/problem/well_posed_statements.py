@@ -12,6 +12,7 @@ SIDES = {side: side for side in ("left", "right", "bottom", "top")}
 SQUARE = hp.Box((0, 0), (1, 1), sides=SIDES)
 PLAIN = hp.Box((0, 0), (1, 1), name="sides")
 SMALL = hp.Box((0, 0), (1e-3, 2e-3), name="sides")
+CHIP = hp.Box((0, 0), (5e-6, 5e-6), sides=SIDES)
 CUBE = hp.Box((0, 0, 0), (1, 1, 1), name="sides")
 RING = hp.Ball((0, 0), 2, name="outer") - hp.Ball((0, 0), 1, name="inner")
 ROD = hp.Interval(0, 1, left="left", right="right")
@@ -148,6 +149,16 @@ SOUND = {
                                            robin("bottom", "u", 1.0, 2.0), dirichlet("top", "u", 1.0)]),
     "Poisson, Robin alone": lambda: poisson(each(lambda s: robin(s, "u", 1.0, 1.0))),
     "Poisson, small units": lambda: poisson([robin("sides", "u", 1e3, 4e-7)], SMALL, coefficient=lambda x: 4e-7),
+    "Poisson, micrometres": lambda: poisson([dirichlet("bottom", "u", 350.0), *each(
+        lambda s: neumann(s, "u"), "left", "right", "top")], CHIP, 2e13, lambda x: 150.0),
+    "charges and a potential in SI units": lambda: state(
+        hp.Interval(0, 1e-6, left="left", right="right"), ["u", "n"], lambda x, q, dq: (
+            hp.laplacian(dq.u) + 1.6e-9 * (q.n - 1e22), hp.laplacian(dq.n) - 4e12 * q.n),
+        [dirichlet(end, field) for end in ("left", "right") for field in "un"]),
+    "a beam by four fields in SI units": lambda: state(
+        hp.Interval(0, 3, left="left", right="right"), ["w", "s", "m", "v"], lambda x, q, dq: (
+            dq.w.space[0] - q.s, 1.7e6 * dq.s.space[0] - q.m, dq.m.space[0] - q.v, dq.v.space[0] - 2e3),
+        [dirichlet("left", "w"), dirichlet("left", "s"), dirichlet("right", "m"), dirichlet("right", "v")]),
     "Poisson, variable coefficient": lambda: poisson([dirichlet("outer", "u"), neumann("inner", "u", 1.0)], RING,
                                                      coefficient=lambda x: 1 + x @ x),
     "Poisson in three dimensions": lambda: poisson([dirichlet("sides", "u")], CUBE),
@@ -228,6 +239,8 @@ BROKEN = {
     "Poisson, two on a side": (lambda: poisson([*held, neumann("top", "u")]), "'top' needs 1 condition and has 2"),
     "Laplacian, nothing on a hole": (lambda: laplace([dirichlet("outer", "u")], RING), "'inner' needs 1"),
     "pure Neumann": (lambda: poisson(each(lambda s: neumann(s, "u", -0.25))), "the level of 'u'"),
+    "pure Neumann, micrometres": (lambda: poisson(each(lambda s: neumann(s, "u", -1.0)), CHIP, 1e3, lambda x: 150.0),
+                                  "the level of 'u'"),
     "pure Neumann, wrong mean": (lambda: poisson(each(lambda s: neumann(s, "u", 0.5))), "no solution can exist"),
     "Neumann and periodic": (lambda: poisson([periodic("left", "right"), *each(lambda s: neumann(s, "u", -0.5), "top",
                                                                                "bottom")]), "the level of 'u'"),

@@ -69,8 +69,8 @@ def test_the_ratio_is_that_of_smoothed_variances():
 def test_the_coefficient_of_variation_is_deviation_over_mean_and_has_no_scale():
     values = RNG.uniform(1, 2, size=(3, 50))
     expected = [np.sqrt(np.mean((row - row.mean()) ** 2)) / row.mean() for row in values]
-    np.testing.assert_allclose(variation(values), expected, rtol=1e-12)
-    np.testing.assert_allclose(variation(1e-6 * values), variation(values), rtol=1e-12)
+    np.testing.assert_allclose(coefficient_of_variation(values), expected, rtol=1e-12)
+    np.testing.assert_allclose(coefficient_of_variation(1e-6 * values), coefficient_of_variation(values), rtol=1e-12)
 
 
 def test_condition_numbers_are_changes_of_the_loss_over_lengths_of_steps():

@@ -1,5 +1,7 @@
 """Figures of a solution and of the domain of a problem."""
 
+from typing import Any
+
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -10,6 +12,7 @@ from hardpde.evaluation.figures.domain import domain_plot
 from hardpde.evaluation.figures.history import history_plot
 from hardpde.evaluation.figures.maps import agreement_plot, field_grid, hole_window
 from hardpde.evaluation.figures.sizes import sizes_plot
+from hardpde.evaluation.members import Members, members
 from hardpde.evaluation.nodes import Seen, nodes, plane, seen_at
 from hardpde.evaluation.untrained import residual_at, rows_solved, singular_values
 from hardpde.geometry import at_times
@@ -66,6 +69,36 @@ def drawn_components(solution: Solved, reference: Reference | None, seen: Seen |
     return _components(solution, seen or seen_at(solution, nodes(problem, reference)))
 
 
+def drawn_members(solution: Solved, drawn: dict[str, Drawn]) -> tuple[dict[str, Drawn], Members | None]:
+    """The same components of all members of a family, one member after the other, each at all times; and the members.
+
+    Where the solution is known in the middle of the ranges alone, it is not a number elsewhere.
+    """
+    x, cells, times, *_ = next(iter(drawn.values()))
+    found = members(solution, x, times)
+    if found is None:
+        return drawn, None
+    at = slice(None) if times is None or found.times is None else np.searchsorted(times, found.times)
+    shown: dict[str, Drawn] = {}
+    for label, part, where in _labels(solution.problem):
+        values, known = found.predicted[part][where], None
+        if part in found.known:
+            known = found.known[part][where]
+        elif (middle := drawn[label][4]) is not None and found.typical is not None:
+            known = np.full(values.shape, np.nan)
+            known[found.typical] = np.atleast_2d(middle)[at]
+        shown[label] = (x, cells, found.times, values.reshape(-1, len(x)),
+                        None if known is None else known.reshape(-1, len(x)))
+    return shown, found
+
+
+def drawn_inside(solution: Solved, reference: Reference | None, seen: Seen | None) -> dict[str, Drawn]:
+    """The components in three dimensions at nodes of tetrahedra; {} in others."""
+    if solution.problem.schema.dim != 3:
+        return {}
+    return _components(solution, seen or seen_at(solution, nodes(solution.problem, reference)))
+
+
 def _residual(solution: Solved, reference: Reference | None) -> Drawn | None:
     """The logarithm of the residual at nodes as what a picture needs."""
     problem = solution.problem
@@ -78,16 +111,18 @@ def _residual(solution: Solved, reference: Reference | None) -> Drawn | None:
 
 def _components(solution: Solved, seen: Seen) -> dict[str, Drawn]:
     grid, predicted = seen
-    gradients = dict(solution.problem.schema.gradients)
     found: dict[str, Drawn] = {}
-    for name, shape in solution.problem.schema.fields:
-        if name in gradients:
-            continue
-        for index in np.ndindex(shape):
-            where = (..., *index) if shape else ...
-            truth = np.asarray(grid.values[name], float)[where] if name in grid.values else None
-            found[label_of(name, index)] = (grid.x, grid.cells, grid.times, predicted[name][where], truth)
+    for label, name, where in _labels(solution.problem):
+        truth = np.asarray(grid.values[name], float)[where] if name in grid.values else None
+        found[label] = (grid.x, grid.cells, grid.times, predicted[name][where], truth)
     return found
+
+
+def _labels(problem: Problem) -> list[tuple[str, str, tuple[Any, ...]]]:
+    """What there is to draw: label, field and place in it of every component that is of no gradient."""
+    gradients = dict(problem.schema.gradients)
+    return [(label_of(name, index), name, (..., *index)) for name, shape in problem.schema.fields
+            if name not in gradients for index in np.ndindex(shape)]
 
 
 def draw_domain(problem: Problem) -> Figure:

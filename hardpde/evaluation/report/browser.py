@@ -13,16 +13,24 @@ import numpy as np
 from hardpde.evaluation.figures.base import ERROR, FIELD, colour_table
 from hardpde.evaluation.figures.maps import hole_window, row_name
 from hardpde.evaluation.figures.views import View, field_rows, flattened, thinned_mesh, view_of
+from hardpde.geometry.algorithms.links import rim
 
 MOST_FRAMES, MOST_NODES = 41, 30_000
+MOST_TURNED = 65_535  # nodes of tetrahedra
 NOT_A_NUMBER = 65535  # the code of a value that is not there
 
 
-def packed(drawn: Mapping[str, tuple]) -> dict[str, Any]:
+def packed(drawn: Mapping[str, tuple], parameters: Mapping[str, np.ndarray] | None = None) -> dict[str, Any]:
     """Fields by label, each (x, cells, times, prediction, known values or None) with shapes as in
-    `figures.maps.field_grid`, as meshes, values, views on them and the labels of the frames."""
+    `figures.maps.field_grid`, as meshes, values, views on them and the labels of the frames.
+
+    With parameters, {name: values}, there are such rows for each combination of their values, the last one's after one
+    another.
+    """
     page: dict[str, Any] = {"meshes": [], "values": [], "views": [], "labels": [], "times": None, "colours": {
-        name: _text(colour_table(name)) for name in (FIELD, ERROR)}}
+        name: _text(colour_table(name)) for name in (FIELD, ERROR)}, "parameters": [
+            {"name": name, "values": [float(v) for v in values], "labels": [f"{name} = {v:.4g}" for v in values]}
+            for name, values in (parameters or {}).items()]}
     found: dict[int, tuple] = {}
     for label, (x, cells, times, prediction, known) in drawn.items():
         frames: Any = slice(None)
@@ -32,8 +40,10 @@ def packed(drawn: Mapping[str, tuple]) -> dict[str, Any]:
         if id(x) not in found:
             found[id(x)] = _mesh(page, x, cells)
         number, view, chosen, kind, flat, windows = found[id(x)]
-        p = np.atleast_2d(np.asarray(prediction, float))[frames]
-        r = None if known is None else np.atleast_2d(np.asarray(known, float))[frames]
+        rows = (-1, 1 if times is None else len(times), len(x))
+        p, r = (None if values is None else np.asarray(values, float).reshape(rows)[:, frames].reshape(-1, len(x))
+                for values in (prediction, known))
+        assert p is not None
         page["values"].append({"prediction": [_quantised(v) for v in p[:, chosen]]} | (
             {} if r is None else {"error": [_quantised(v) for v in (p - r)[:, chosen]]}))
         for window in windows:
@@ -44,6 +54,34 @@ def packed(drawn: Mapping[str, tuple]) -> dict[str, Any]:
                 "frame": _frame(shown.frame if kind == "mesh" else flat), "panels": _panels(shown, label, p, r)})
     page["labels"] = ["steady state"] if page["times"] is None else [f"t = {t:g}" for t in page["times"]]
     return page
+
+
+def solids(drawn: Mapping[str, tuple], times: Sequence[float] | None) -> dict[str, Any]:
+    """Fields by label at nodes (n, 3) of tetrahedra, for surfaces on which they are constant: {} where there are none.
+
+    times: those of the page's frames; of the fields' times the nearest ones are taken.
+    """
+    found: dict[str, Any] = {"fields": []}
+    for label, (x, cells, own, prediction, _) in drawn.items():
+        if cells is None or np.shape(cells)[1] != 4 or len(x) > MOST_TURNED:
+            return {}
+        frames = [0] if times is None else [int(np.abs(np.asarray(own) - t).argmin()) for t in times]
+        values = np.asarray(prediction, float).reshape(-1, len(x))
+        finite = values[np.isfinite(values)]
+        if not finite.size:
+            continue
+        found["fields"].append({"label": label, "limits": [float(finite.min()), float(finite.max())],
+                                "values": [_quantised(values[k]) for k in frames]})
+        centre, size = (x.max(0) + x.min(0)) / 2, float(np.ptp(x, axis=0).max())
+        found |= {"colours": FIELD, "x": _text(np.asarray((x - centre) / size, np.float32)), "size": size,
+                  "cells": _text(np.asarray(cells, np.uint16)), "skin": _text(skin(cells).astype(np.uint16))}
+    return found if found["fields"] else {}
+
+
+def skin(cells: np.ndarray) -> np.ndarray:
+    """The triangles (t, 3) of tetrahedra (c, 4) that belong to one of them only."""
+    faces = np.concatenate([np.delete(cells, k, axis=1) for k in range(4)])
+    return rim(faces)
 
 
 def _panels(view: View, label: str, p: np.ndarray, r: np.ndarray | None) -> list[dict[str, Any]]:

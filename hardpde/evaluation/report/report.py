@@ -10,11 +10,13 @@ from hardpde.evaluation.base import is_size
 from hardpde.evaluation.certificate import EXACT
 from hardpde.evaluation.figures.base import Figure
 from hardpde.evaluation.metrics import METRIC_NAMES, PERCENT
-from hardpde.evaluation.report.browser import chart, packed
+from hardpde.evaluation.report.browser import chart, packed, solids
 from hardpde.evaluation.report.judged import judgement
 from hardpde.evaluation.report.page import captioned, cards, scroll_table, section, settings_tables, tags, write_page
 from hardpde.evaluation.statistics import count_text, value_text
 from hardpde.support.progress import total_steps
+
+LEVELS = 40  # at which surfaces are drawn
 
 
 def write_report(
@@ -32,6 +34,8 @@ def write_report(
     judged: Mapping[str, Any] | None = None,
     bar: Mapping[str, Any] | None = None,
     how: str = "",
+    parameters: Mapping[str, Any] | None = None,
+    inside: Mapping[str, tuple] | None = None,
 ) -> None:
     """Write the report of a run to `path`.
 
@@ -48,8 +52,12 @@ def write_report(
     judged:      {"verdict", "because", "conservation"}, what the answer is worth
     bar:         the error bar as plain data
     how:         HTML that says how it was solved without training
+    parameters:  {name: values} of a family, with a slider each: predictions and known values then have rows for every
+                 combination, each at all times, the last parameter's values one after the other
+    inside:      as `fields`, at nodes of tetrahedra, for surfaces that can be turned
     """
-    page = packed(fields or {})
+    page = packed(fields or {}, parameters)
+    page["solids"] = solids(inside or {}, page["times"])
     page["now"] = _now(metrics, page["times"])
     page["charts"] = {f"condition {k}": _along(row) for k, row in enumerate(profiles)}
     trained = {key: [value for value, stage in zip(history[key], history["stage"]) if not is_size(stage)]
@@ -228,14 +236,24 @@ def _now(metrics: Mapping[str, Mapping[str, Any]], times: Sequence[float] | None
     return found
 
 
+def _slider(kind: str, name: str, labels: Sequence[str], at: int, button: str = "") -> str:
+    """A slider that says where it stands."""
+    said = escape(labels[at], quote=True)
+    return (f"<div class='control'>{button}<input type='range' min='0' max='{len(labels) - 1}' step='1' value='{at}' "
+            f"id='{kind.replace(' ', '-')}' data-slider='{kind}' aria-label='{escape(name, quote=True)}' "
+            f"aria-valuetext='{said}'><output for='{kind.replace(' ', '-')}'>{said}</output></div>")
+
+
 def _fields(page: Mapping[str, Any], metrics: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
-    """The slider, the errors at its time, and a place for every picture."""
+    """The sliders, the errors at their time, and a place for every picture."""
     last = len(page["labels"]) - 1
-    if page["views"] and page["times"] and last:
-        yield (f"<div class='control'><button type='button' aria-label='play'>▶</button>"
-               f"<input type='range' min='0' max='{last}' step='1' value='{last}' id='time' aria-label='time' "
-               f"aria-valuetext='{escape(page['labels'][-1])}'><output for='time'>{escape(page['labels'][-1])}</output>"
-               f"</div>")
+    timed, play = page["times"] and last, "<button type='button' aria-label='play'>▶</button>"
+    sliders = [_slider(f"parameter {k}", parameter["name"], parameter["labels"], len(parameter["labels"]) // 2)
+               for k, parameter in enumerate(page["parameters"])]
+    sliders += [_slider("time", "time", page["labels"], last, play)] if timed else []
+    if page["views"] and sliders:
+        yield f"<div class='controls'>{''.join(sliders)}</div>"
+    if page["views"] and timed:
         names = [name for name in metrics if f"{name} mae" in page["now"]]
         if names:
             head = "".join(f"<th>{escape(name)}</th>" for name in ("error at this time", *METRIC_NAMES.values()))
@@ -247,6 +265,11 @@ def _fields(page: Mapping[str, Any], metrics: Mapping[str, Mapping[str, Any]]) -
         alone = " alone" if len(view["panels"]) == 1 else ""
         yield (f"<div class='view' data-view='{k}'><h3>{escape(view['title'])}</h3><div class='panels{alone}'></div>"
                f"<p class='under'>{escape(view['note'])}</p></div>")
+    for k, field in enumerate(page["solids"].get("fields", [])):
+        yield (f"<div class='view'><h3>{escape(field['label'])} on a surface: drag to turn it</h3>"
+               f"<figure class='solid' data-solid='{k}'><canvas role='img' tabindex='0' aria-label='a surface on which "
+               f"{escape(field['label'], quote=True)} is constant'></canvas></figure>"
+               f"{_slider(f'level {k}', field['label'], [''] * (LEVELS + 1), LEVELS // 2)}</div>")
     if page["views"]:
         yield "<noscript><p>The fields are drawn by a script; the folder figures has them as pictures.</p></noscript>"
 

@@ -44,23 +44,23 @@ def with_level_below(solve: Callable[[int], Found], level: int) -> tuple[Found, 
 
 
 def nodes_and_cells(mesh: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes (n, 2) and triangles (c, 3) of a mesh."""
+    """Nodes (n, d) and simplices (c, d + 1) of a mesh."""
     x = np.array([vertex.point for vertex in mesh.vertices])
     return x, np.array([[v.nr for v in cell.vertices] for cell in mesh.Elements(ngsolve().VOL)], np.int32)
 
 
 def mesh_points(mesh: Any, x: np.ndarray, away: Callable[[np.ndarray, float], np.ndarray]) -> np.ndarray:
-    """The mesh points of `x` (n, 2); where a curved element cuts the edge of a body, the nearest found off the body.
+    """The mesh points of `x` (n, d); where a curved element cuts the edge of a body, the nearest found off the body.
 
-    away: points (k, 2) and a length → these points, pushed so far off the body.
+    away: points (k, d) and a length → these points, pushed so far off the body.
     """
-    found = mesh(x[:, 0], x[:, 1])
+    found = mesh(*x.T)
     for length in 10.0 ** np.arange(-11, -1):
         lost = np.flatnonzero(found["nr"] < 0)
         if not len(lost):
             break
         y = away(x[lost], length)
-        found[lost] = mesh(y[:, 0], y[:, 1])
+        found[lost] = mesh(*y.T)
     if np.any(found["nr"] < 0):
         raise ValueError("the mesh is too coarse to follow its curved walls; pass a smaller near or a higher order")
     return found

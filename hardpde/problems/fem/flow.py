@@ -171,7 +171,7 @@ def mesh_around(
     ng = ngsolve()
     from netgen.occ import Face, MoveTo, OCCGeometry, Wire, X, Y
 
-    solid = Face(Wire(_edges(body)))
+    solid = Face(Wire(outline_edges(body)))
     solid.edges.name = "wall"
     (x0, y0), (x1, y1) = box
     domain = MoveTo(x0, y0).Rectangle(x1 - x0, y1 - y0).Face()
@@ -180,7 +180,7 @@ def mesh_around(
     domain = domain - solid
     for edge in domain.edges:
         if edge.name == "wall":
-            edge.maxh = min(near, bend * _radius(edge))
+            edge.maxh = min(near, bend * edge_radius(edge))
     for vertex in domain.vertices:
         if np.min(np.linalg.norm(corners(body) - (vertex.p.x, vertex.p.y), axis=1), initial=np.inf) < 1e-9:
             vertex.maxh = tip or near
@@ -218,7 +218,7 @@ def _normals(body: Shape, x: np.ndarray) -> np.ndarray:
     return total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-300)
 
 
-def _edges(body: Shape) -> list:
+def outline_edges(body: Shape) -> list:
     """The outline as OCC edges: each interval of an arc is a Bézier curve, exactly."""
     from netgen.occ import BezierCurve, Pnt, Segment
 
@@ -237,7 +237,7 @@ def _edges(body: Shape) -> list:
     return edges
 
 
-def _radius(edge: Any) -> float:
+def edge_radius(edge: Any) -> float:
     """About the smallest radius of curvature of an edge: its length over the angle it turns by."""
     one, two = (np.array([v.x, v.y]) for v in (edge.start_tangent, edge.end_tangent))
     turn = abs(np.arctan2(one[0] * two[1] - one[1] * two[0], one @ two))

@@ -99,7 +99,7 @@ def radau(mass: Any, stiffness: Any, load: Callable[[float], np.ndarray], stages
     from scipy.sparse.linalg import splu
 
     nodes = np.array(RADAU_NODES[stages])
-    eigenvalues, vectors = np.linalg.eig(np.linalg.inv(_runge_kutta_matrix(nodes)).astype(complex))
+    eigenvalues, vectors = np.linalg.eig(np.linalg.inv(runge_kutta_matrix(nodes)).astype(complex))
     modes = [
         (_real_if_close(eigenvalues[j]), vectors[-1, j] * np.linalg.inv(vectors)[j])
         for j in range(stages)
@@ -127,7 +127,7 @@ def radau(mass: Any, stiffness: Any, load: Callable[[float], np.ndarray], stages
     return step
 
 
-def _runge_kutta_matrix(nodes: np.ndarray) -> np.ndarray:
+def runge_kutta_matrix(nodes: np.ndarray) -> np.ndarray:
     """The collocation matrix A (s, s): integrals of the Lagrange polynomials over (0, node)."""
     powers = np.arange(len(nodes))
     return nodes[:, None] ** (powers + 1) / (powers + 1) @ np.linalg.inv(nodes[:, None] ** powers)

@@ -127,7 +127,7 @@ def figure6(work: Work) -> Outcome:
     data: list[dict[str, Any]] = []
     bars: dict[str, list[tuple[str, np.ndarray, np.ndarray]]] = {}
     for case in cases:
-        both = [variation(each.gradient) for each in case.series]
+        both = [coefficient_of_variation(each.gradient) for each in case.series]
         conditions = [np.median(step_conditions(each), axis=1) for each in case.series]
         smaller = int((both[1] < both[0]).sum())
         found = {**case.about,
@@ -180,7 +180,7 @@ def ratio(without: np.ndarray, with_fields: np.ndarray, window: int) -> np.ndarr
         return smooth[0] / smooth[1]
 
 
-def variation(values: np.ndarray) -> np.ndarray:
+def coefficient_of_variation(values: np.ndarray) -> np.ndarray:
     """The coefficient of variation of each row: its standard deviation over its mean."""
     values = np.asarray(values, float)
     return values.std(-1) / values.mean(-1)

@@ -234,7 +234,7 @@
   }
 
   const views = [];
-  for (const box of document.querySelectorAll(".view")) {
+  for (const box of document.querySelectorAll(".view[data-view]")) {
     const view = data.views[box.dataset.view], panels = [];
     for (const panel of view.panels) {
       const figure = document.createElement("figure");
@@ -257,19 +257,176 @@
     views.push(...panels);
   }
 
-  const control = document.querySelector(".control"), input = control && control.querySelector("input");
-  let frame = data.labels ? data.labels.length - 1 : 0;
-  const show = () => {
-    if (input) {
-      frame = Number(input.value);
-      control.querySelector("output").textContent = data.labels[frame];
-      input.setAttribute("aria-valuetext", data.labels[frame]);
-      for (const cell of document.querySelectorAll("td[data-now]")) cell.textContent = data.now[cell.dataset.now][frame];
+  // --- Surfaces ------------------------------------------------------------------------------------------------
+
+  const solid = data.solids && data.solids.fields ? data.solids : null;
+  const tetrahedra = () => remember("tetrahedra", () => ({
+    x: new Float32Array(bytes(solid.x)), cells: new Uint16Array(bytes(solid.cells)), skin: new Uint16Array(bytes(solid.skin)) }));
+
+  const apart = (x, a, b) => [0, 1, 2].map((i) => x[3 * b + i] - x[3 * a + i]);
+  const cross = (u, v) => [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]];
+
+  // Where a field at the nodes of tetrahedra has a value: triangles, nine numbers each, with the slope of the field.
+  const surface = (field, level) => {
+    const { x, cells } = tetrahedra(), out = [], slopes = [];
+    const cut = (a, b) => {
+      const s = (level - field[a]) / (field[b] - field[a]);
+      return [0, 1, 2].map((i) => x[3 * a + i] + s * (x[3 * b + i] - x[3 * a + i]));
+    };
+    for (let k = 0; k < cells.length; k += 4) {
+      const above = [], below = [];
+      for (let i = 0; i < 4; i++) (field[cells[k + i]] > level ? above : below).push(cells[k + i]);
+      if (!above.length || !below.length || [...above, ...below].some((i) => field[i] !== field[i])) continue;
+      const [o, ...others] = cells.subarray(k, k + 4), [u, v, w] = others.map((other) => apart(x, o, other));
+      const rise = others.map((other) => field[other] - field[o]), parts = [cross(v, w), cross(w, u), cross(u, v)];
+      const slope = [0, 1, 2].map((i) => rise[0] * parts[0][i] + rise[1] * parts[1][i] + rise[2] * parts[2][i]);
+      slopes.push(slope);
+      if (above.length === 2) {
+        slopes.push(slope);
+        const [a, b] = above, [c, d] = below, [p, q, r, s] = [cut(a, c), cut(a, d), cut(b, d), cut(b, c)];
+        out.push(...p, ...q, ...r, ...p, ...r, ...s);
+      } else {
+        const [one, three] = above.length === 1 ? [above[0], below] : [below[0], above];
+        for (const other of three) out.push(...cut(one, other));
+      }
     }
-    for (const panel of views) panel.draw(frame);
+    return { corners: out, slopes };
   };
+  const areaOf = ({ corners }) => {
+    let sum = 0;
+    for (let k = 0; k < corners.length; k += 9) sum += Math.hypot(...cross(apart(corners, k / 3, k / 3 + 1), apart(corners, k / 3, k / 3 + 2))) / 2;
+    return sum;
+  };
+
+  class Solid {
+    constructor(box) {
+      this.field = solid.fields[box.dataset.solid];
+      this.canvas = box.querySelector("canvas");
+      this.slider = box.parentElement.querySelector("input");
+      [this.yaw, this.pitch, this.frame] = [0.7, 0.45, 0];
+      this.slider.addEventListener("input", () => this.draw(this.frame));
+      let [left, top] = [0, 0];
+      this.canvas.addEventListener("pointerdown", (event) => {
+        [left, top] = [event.clientX, event.clientY];
+        this.canvas.setPointerCapture(event.pointerId);
+      });
+      this.canvas.addEventListener("pointermove", (event) => {
+        if (!event.buttons) return;
+        this.turn(0.01 * (left - event.clientX), 0.01 * (event.clientY - top));
+        [left, top] = [event.clientX, event.clientY];
+      });
+      this.canvas.addEventListener("keydown", (event) => {
+        const by = { ArrowLeft: [-0.1, 0], ArrowRight: [0.1, 0], ArrowUp: [0, -0.1], ArrowDown: [0, 0.1] }[event.key];
+        if (by) { event.preventDefault(); this.turn(...by); }
+      });
+    }
+
+    turn(yaw, pitch) {
+      this.yaw += yaw;
+      this.pitch = Math.max(-1.57, Math.min(1.57, this.pitch + pitch));
+      this.draw(this.frame);
+    }
+
+    place() {
+      const sharp = Math.max(1, window.devicePixelRatio || 1);
+      [this.canvas.width, this.canvas.height] = [this.canvas.clientWidth * sharp, this.canvas.clientHeight * sharp].map(Math.round);
+    }
+
+    // The first axis to the right, the last one up, before it is turned.
+    turned(x, y, z) {
+      const [c, s, e, f] = [Math.cos(this.yaw), Math.sin(this.yaw), Math.cos(this.pitch), Math.sin(this.pitch)];
+      const depth = s * x + c * y;
+      return [c * x - s * y, e * z + f * depth, e * depth - f * z];
+    }
+
+    draw(frame) {
+      this.frame = Math.min(frame, this.field.values.length - 1);
+      const [low, high] = this.field.limits, share = (Number(this.slider.value) + 0.5) / (Number(this.slider.max) + 1);
+      const level = low + share * (high - low), key = `solid ${this.field.label} ${this.frame}`;
+      const field = remember(key, () => restore(this.field.values[this.frame]));
+      const found = remember(`surface ${key} ${level}`, () => surface(field, level)), { x, skin } = tetrahedra();
+      const label = `${this.field.label} = ${short(level)}`;
+      this.slider.parentElement.querySelector("output").textContent = label;
+      this.slider.setAttribute("aria-valuetext", label);
+      this.canvas.dataset.area = areaOf(found) * solid.size ** 2;
+      const pen = this.canvas.getContext("2d"), { width, height } = this.canvas, scale = 0.62 * Math.min(width, height);
+      const spot = ([u, v]) => [width / 2 + scale * u, height / 2 - scale * v];
+      const fill = (corners) => {
+        pen.beginPath();
+        corners.forEach((corner, i) => (i ? pen.lineTo(...spot(corner)) : pen.moveTo(...spot(corner))));
+        pen.closePath();
+        pen.fill();
+      };
+      pen.clearRect(0, 0, width, height);
+      pen.fillStyle = ink();
+      pen.globalAlpha = 0.035;
+      for (let k = 0; k < skin.length; k += 3) fill([0, 1, 2].map((i) => this.turned(...x.subarray(3 * skin[k + i], 3 * skin[k + i] + 3))));
+      pen.globalAlpha = 1;
+      const table = colours(solid.colours), at = 3 * Math.min(255, Math.floor(256 * share));
+      const triangles = [];
+      found.slopes.forEach((slope, k) => {
+        const corners = [0, 3, 6].map((j) => this.turned(...found.corners.slice(9 * k + j, 9 * k + j + 3))), normal = this.turned(...slope);
+        const light = 0.5 + 0.5 * Math.abs(normal[2] - 0.5 * normal[1] - 0.2 * normal[0]) / (1.12 * Math.hypot(...normal) || 1);
+        triangles.push([corners[0][2] + corners[1][2] + corners[2][2], corners, light]);
+      });
+      triangles.sort((a, b) => b[0] - a[0]);
+      pen.lineWidth = 0.7;
+      for (const [, corners, light] of triangles) {
+        pen.fillStyle = pen.strokeStyle = `rgb(${[0, 1, 2].map((i) => Math.round(Math.min(1, light) * table[at + i])).join(",")})`;
+        fill(corners);
+        pen.stroke();
+      }
+      this.axes(pen, height);
+    }
+
+    axes(pen, height) {
+      const sharp = Math.max(1, window.devicePixelRatio || 1), [left, low] = [46 * sharp, height - 46 * sharp];
+      pen.fillStyle = pen.strokeStyle = ink();
+      pen.font = `${Math.round(12 * sharp)}px system-ui, sans-serif`;
+      [[1, 0, 0, "x₁"], [0, 1, 0, "x₂"], [0, 0, 1, "x₃"]].forEach(([u, v, w, name]) => {
+        const [right, up] = this.turned(u, v, w).map((c) => 34 * sharp * c);
+        pen.beginPath();
+        pen.moveTo(left, low);
+        pen.lineTo(left + right, low - up);
+        pen.stroke();
+        pen.fillText(name, left + 1.15 * right, low - 1.15 * up);
+      });
+    }
+  }
+
+  const turning = solid ? [...document.querySelectorAll(".solid")].map((box) => new Solid(box)) : [];
+
+  // --- Sliders -------------------------------------------------------------------------------------------------
+
+  // Frames are those of each member of a family one after the other, each at all times.
+  const sliders = [...document.querySelectorAll(".controls [data-slider]")], input = sliders.find((one) => one.dataset.slider === "time");
+  const family = sliders.filter((one) => one !== input), times = data.labels ? data.labels.length : 1;
+  const typical = family.every((one) => Number(one.max) % 2 === 0);
+  let frame = times - 1;
+  const say = (slider, label) => {
+    slider.parentElement.querySelector("output").textContent = label;
+    slider.setAttribute("aria-valuetext", label);
+  };
+  const show = () => {
+    let member = 0, middle = typical;
+    family.forEach((slider, k) => {
+      const labels = data.parameters[k].labels;
+      member = member * labels.length + Number(slider.value);
+      middle = middle && Number(slider.value) === Number(slider.max) / 2;
+      say(slider, labels[Number(slider.value)]);
+    });
+    const time = input ? Number(input.value) : times - 1;
+    if (input) {
+      say(input, data.labels[time]);
+      for (const cell of document.querySelectorAll("td[data-now]")) cell.textContent = middle ? data.now[cell.dataset.now][time] : "–";
+    }
+    frame = member * times + time;
+    for (const panel of views) panel.draw(frame);
+    for (const one of turning) one.draw(time);
+  };
+  for (const slider of family) slider.addEventListener("input", show);
   if (input) {
-    const button = control.querySelector("button");
+    const button = input.parentElement.querySelector("button");
     let timer = null;
     const stop = () => { clearInterval(timer); timer = null; button.textContent = "▶"; button.setAttribute("aria-label", "play"); };
     input.addEventListener("input", () => { stop(); show(); });
@@ -341,7 +498,7 @@
 
   const lay = () => {
     for (const key of [...kept.keys()]) if (key.startsWith("raster")) kept.delete(key);
-    for (const panel of views) panel.place();
+    for (const panel of [...views, ...turning]) panel.place();
     show();
     for (const box of document.querySelectorAll(".chart")) chart(box, data.charts[box.dataset.chart]);
   };
