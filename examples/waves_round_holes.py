@@ -45,11 +45,11 @@ def elements(end, order=7, maxh=0.25, steps=200):
     return hp.Reference(x, {"u": np.stack(values)}, end * np.arange(1, 6) / 5)
 
 
-def problem(end=1.0):
+def problem(end=1.0, steps=200):
     square = hp.Box((-1, -1), (1, 1), name="wall")
     for a, b, radius in HOLES:
         square = square - hp.Ball((a, b), radius, name="wall")
-    return hp.Problem(square, ["u", "v"], time=(0.0, end), reference=lambda: elements(end),
+    return hp.Problem(square, ["u", "v"], time=(0.0, end), reference=lambda: elements(end, steps=steps),
         name="waves-round-holes", residual=lambda x, q, dq: (hp.dt(dq.u) - q.v, hp.dt(dq.v) - hp.laplacian(dq.u)),
         conditions=[*(hp.dirichlet("wall", name, 0) for name in "uv"),
                     hp.initial("u", lambda x: begin(*x[:2])), hp.initial("v", 0)])

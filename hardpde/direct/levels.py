@@ -22,6 +22,7 @@ from hardpde.support.compiling import compiled_quickly
 from hardpde.support.hardware import one_thread_in_libraries
 
 SMALL, ON_A_LINE = 400, 100  # unknowns of the systems on which scales are searched, and of those in one dimension
+CERTAIN = 100.0  # times as good as asked for: then scales are good enough
 STEPS = (1e-2, 3e-1)  # of the time: θ of the stages on which scales are searched
 MANY, CHANCE = 4, 0.5  # of so many inputs of a kind, or more, a feature sees one; how much of which is chance
 LOOKED_AT = (1e-3, 3e-3, 1e-2, 3e-2, 0.07, 0.15, 0.25, 0.37, 0.51, 0.63, 0.78, 0.9, 1.0)  # of the time
@@ -97,7 +98,7 @@ def march(space: Space, tolerance: float, most: int, seconds: float = math.inf, 
 def _march(space: Space, tolerance: float, most: int, seconds: float, seed: int, report: Callable[[Level], None],
            kept: Kept, going: Callable[[int, float, float], None]) -> Marching:
     began = time.perf_counter()
-    found = kept.once("features", lambda: _looked_for(space, most, seed))
+    found = kept.once("features", lambda: _looked_for(space, tolerance, most, seed))
     sizes = Sizes(found.arrays["state"], found.arrays["terms"])
     recipe, adding = Recipe(found.arrays["scales"], found.plain["kind"]), bool(found.plain["adding"])
     count, tried = max(_small(space, most) // 2, 8), list[Level]()
@@ -133,10 +134,10 @@ def _told(going: Callable[[int, float, float], None], system: System, knot: Knot
     going(system.unknowns, knot.t, (knot.t - start) / (end - start))
 
 
-def _looked_for(space: Space, most: int, seed: int) -> Record:
+def _looked_for(space: Space, tolerance: float, most: int, seed: int) -> Record:
     """How features are drawn, the sizes of the state and the equations, and whether errors of steps add up."""
     sizes = sizes_of(space, Sizes(np.ones(space.problem.schema.size), np.ones(len(space.kinds.evolving))), seed)
-    recipe = recipe_of(space, sizes, seed)
+    recipe = recipe_of(space, sizes, seed, tolerance)
     sizes = sizes_of(space, sizes, seed, recipe)
     adding = conserves(_system(space, sizes, recipe, _small(space, most), seed))
     return Record("features", {"kind": recipe.kind, "adding": adding},
@@ -239,12 +240,12 @@ def _first(space: Space) -> Recipe:
     return Recipe(np.where(np.append(coordinate, False)[group], FIRST, 0.0), "tanh")
 
 
-def recipe_of(space: Space, sizes: Sizes, seed: int) -> Recipe:
+def recipe_of(space: Space, sizes: Sizes, seed: int, tolerance: float = 0.0) -> Recipe:
     """How features are drawn, by the residual that stages of small systems leave at other points: about, and then more
-    closely with twice as many features."""
-    count = _small(space)
+    closely with twice as many features; or as soon as that is much less than a tolerance."""
+    count, sure = _small(space), len(STEPS) * math.log(max(tolerance / CERTAIN, 1e-16))
     return searched(_score(space, sizes, count, seed), _first(space), space.inputs.group, space.inputs.coordinate,
-                    coarse=_score(space, sizes, count // 2, seed))
+                    sure, coarse=_score(space, sizes, count // 2, seed))
 
 
 def _score(space: Space, sizes: Sizes, count: int, seed: int) -> Callable[[Recipe], float]:

@@ -237,17 +237,36 @@ def test_more_features_begin_with_those_of_fewer():
         np.testing.assert_array_equal(one.weights, other.weights[:, : one.number])
 
 
-def test_the_search_finds_the_scales_of_a_score_and_leaves_out_what_does_harm():
+@pytest.mark.parametrize("shift", [0.0, -50.0])
+def test_the_search_finds_the_scales_of_a_score_and_leaves_out_what_does_harm(shift):
+    """Also of a score that is negative, as a logarithm is."""
     group, coordinate = np.array([0, 0, 1, 2]), np.array([True, True, False])
     best = np.array([6.0, 6.0, 0.4, 0.0])
 
     def score(recipe):
         miss = np.log(np.maximum(recipe.scales[:3], 1e-3)) - np.log(best[:3])
-        return float((miss**2).sum() + recipe.scales[3] + (recipe.kind == "tanh"))
+        return float((miss**2).sum() + recipe.scales[3] + (recipe.kind == "tanh")) + shift
 
     found = searched(score, Recipe(np.full(4, FIRST), "tanh"), group, coordinate)
     assert found.kind == "sine"
     assert found.scales[3] == 0 and np.abs(np.log(found.scales[:3] / best[:3])).max() < 0.35
+
+
+def test_a_search_begins_with_a_cheaper_score_and_mends_what_that_got_wrong():
+    group, coordinate, best, dear = np.array([0, 1]), np.array([True, False]), np.array([3.0, 0.75]), []
+
+    def score(recipe):
+        dear.append(recipe.scales)
+        return float(np.abs(np.log(np.maximum(recipe.scales, 1e-3) / best)).sum())
+
+    def coarse(recipe):
+        return float(np.abs(np.log(recipe.scales[0] / 3.0)) + recipe.scales[1])
+
+    start = Recipe(np.full(2, FIRST), "tanh")
+    searched(score, start, group, coordinate)
+    alone = len(dear)
+    found = searched(score, start, group, coordinate, coarse=coarse)
+    assert np.abs(np.log(found.scales / best)).max() < 0.35 and len(dear) - alone < alone
 
 
 def test_the_search_ends_where_a_score_is_low_enough():

@@ -1,5 +1,7 @@
 """Marching: known solutions are found, conditions hold between steps, a saved solution is the same, errors are told."""
 
+from argparse import Namespace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import pytest
 import hardpde as hp
 from hardpde.cli import commands
 from hardpde.cli.parser import main
+from hardpde.cli.words import Underway
 from hardpde.direct import levels, march
 from hardpde.direct.instants import Unsuited, in_space
 from hardpde.direct.kept import KEPT, Kept
@@ -164,6 +167,15 @@ def test_steps_that_were_kept_are_gone_on_with(stated, adding, tmp_path, monkeyp
     file.write_bytes(damaged)
     marched(True)
     assert file.read_bytes() == kept
+
+
+def test_a_march_says_how_far_it_is(capsys):
+    underway = Underway(Namespace(json=True), every=0.0)
+    for unknowns, share in ((100, 0.1), (100, 0.5), (200, 0.01), (200, 1.0)):
+        underway(unknowns, 2 * share, share)
+    said = capsys.readouterr()
+    assert said.err.startswith("100 unknowns: t = 1, 50.0% of the time, about 0 s left\n") and said.err.count("\n") == 1
+    assert not said.out
 
 
 def test_an_initial_state_that_contradicts_the_equations_is_refused():
