@@ -123,7 +123,7 @@ def _smooth(jump: CornerJump, domain: Shape) -> bool:
     return bool(np.abs(theta).max() < np.pi - CUT)
 
 
-def lifted(jumps: tuple[CornerJump, ...], schema: Schema, x: Array, piece: Array | None = None) -> Array:
+def corner_lift(jumps: tuple[CornerJump, ...], schema: Schema, x: Array, piece: Array | None = None) -> Array:
     """What makes the state (m,) jump as the data do, gradient fields with it; on a piece, its limit there."""
     space = x[: schema.dim]
 
@@ -153,7 +153,7 @@ def flowing(jump: CornerJump, schema: Schema, residuals: Callable[[Array, Array,
         """What the linear part of the equations makes of it, (7, e)."""
         def one(x: Array) -> Array:
             def state(y: Array) -> Array:
-                return lifted((made,), schema, y)
+                return corner_lift((made,), schema, y)
 
             dq = jax.jacfwd(state)(x).T
             if order == 2:

@@ -10,7 +10,7 @@ import pytest
 import hardpde as hp
 from hardpde.evaluation.certificate import certify, random_models, violation
 from hardpde.methods import METHODS, make
-from hardpde.problem.corner_jumps import lifted
+from hardpde.problem.corner_jumps import corner_lift
 
 SIDES = {side: side for side in ("left", "right", "bottom", "top")}
 SQUARE = hp.Box((0, 0), (1, 1), sides=SIDES)
@@ -54,7 +54,7 @@ def test_a_velocity_jumps_as_a_stokes_flow_with_its_pressure():
         assert jump.creep.pressure == ((2, pytest.approx(0.05)),)
 
         def state(x, jump=jump):
-            return lifted((jump,), cavity().schema, x)
+            return corner_lift((jump,), cavity().schema, x)
 
         x = jnp.asarray(jump.at) + 0.1 * jnp.array(np.sign(0.5 - jump.at)) * jnp.array([[0.3, 1.0], [1.0, 0.7]])
         slope = jax.vmap(jax.jacfwd(state))(x)
