@@ -12,7 +12,7 @@ from hardpde.ansatz.base import jets
 from hardpde.ansatz.pieces import TINY, Pieces
 from hardpde.ansatz.start import Start
 from hardpde.geometry.algorithms.stacking import safe_root
-from hardpde.problem.corner_jumps import lift_of
+from hardpde.problem.corner_jumps import corner_lift
 from hardpde.problem.problem import Problem
 from hardpde.support.matrices import right_inverse, times
 
@@ -94,7 +94,7 @@ class Exact:
         if self.guess is not None and not self.marched:
             c = c + times(lift, self.guess(x))
         if self.jumps:
-            c = c + lift_of(self.jumps, self.schema, x, piece)
+            c = c + corner_lift(self.jumps, self.schema, x, piece)
         lifts = []
         for view, signs in self.views:
             seen = lift * (signs / len(self.views))

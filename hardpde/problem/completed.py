@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 
 from hardpde.problem.conditions import INITIAL, Condition, Periodic
-from hardpde.problem.corner_jumps import DataApart, jump_at
+from hardpde.problem.corner_jumps import DataApart, flowing, jump_at
 from hardpde.problem.fields import (
     Derivative,
     FieldNeeded,
@@ -66,6 +66,7 @@ def with_jumps(problem: "Problem") -> "Problem":
                            if piece.name in {condition.on for condition in problem.pointwise})
             if (jump := jump_at(error, pieces, found.schema, found.domain)) is None:
                 return problem
+            jump = flowing(jump, found.schema, found.residuals, found.order)
             found = found.derived(jumps=(*found.jumps, jump), origin=problem.stated)
         except ValueError:
             return problem  # what is wrong is said when the statement is checked
@@ -81,11 +82,21 @@ def symbols(problem: "Problem") -> dict[str, str]:
 
 
 def added_fields(problem: "Problem") -> str:
-    """Words on the fields that were added to what was stated, "" without such."""
-    new = list(symbols(problem).values())
+    """Words on the fields that were added to what was stated, and on corners where data jump; "" without such."""
+    corners = [f"({', '.join(f'{c:.4g}' for c in jump.at)})" for jump in problem.completed.jumps]
+    said = f"the data jump at {_listed(corners)}: they hold on each side up to there" if corners else ""
+    return "; ".join(filter(None, [_words_on(list(symbols(problem).values())), said]))
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _words_on(new: list[str]) -> str:
+    """Words on fields that were added, by what they stand for."""
     if not new:
         return ""
-    listed = " and ".join([", ".join(new[:-1]), new[-1]] if len(new) > 1 else new)
+    listed = _listed(new)
     if len(new) == 1:
         return (f"hardpde adds {listed} as a field: conditions hold exactly for this field, which is {listed} up to "
                 f"the residual")
