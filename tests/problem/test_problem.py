@@ -118,8 +118,8 @@ MISTAKES = {
         (lambda: square(dirichlet("left", "u"), Condition("bottom", lambda q, x, n: (q.u, q.grad_u @ n), (2.0, 0.0))),
          r"'left' and 'bottom' disagree by 2.* at their corner \(0, 0\)"),
     "incompatible data at a corner":
-        (lambda: square(dirichlet("left", "u", 0.0), dirichlet("bottom", "u", 1.0)),
-         r"'left' and 'bottom' disagree by 1.* at their corner \(0, 0\)"),
+        (lambda: square(dirichlet("left", "u", 0.0), dirichlet("bottom", "u", 1.0), time=(0, 1)),
+         r"'left' and 'bottom' disagree by 1.* at their corner \(0, 0, 0\)"),
     "data at a corner that agree to some digits":
         (lambda: square(dirichlet("left", "u", 0.0), dirichlet("bottom", "u", 1e-6)),
          r"'left' and 'bottom' disagree by .* at their corner \(0, 0\)"),
