@@ -157,10 +157,10 @@ def test_triangles_of_parts_are_those_of_the_whole(parts, columns):
 def test_threads_find_what_one_finds(monkeypatch):
     a, b = smooth(900, 150)
     many = least_squares(a.copy(order="F"), b)
-    monkeypatch.setattr("hardpde.direct.tall.cores", lambda: 1)
+    monkeypatch.setattr("hardpde.direct.tall.cores_for_rows", lambda: 1)
     one = least_squares(a.copy(order="F"), b)
     assert abs(left(a, many, b) - left(a, one, b)) < 1e-11
-    monkeypatch.setattr("hardpde.direct.tall.cores", lambda: 3)
+    monkeypatch.setattr("hardpde.direct.tall.cores_for_rows", lambda: 3)
     monkeypatch.setattr("hardpde.direct.tall.SMALL", 0)
     three = least_squares(a.copy(order="F"), b)
     assert abs(left(a, three, b) - left(a, one, b)) < 1e-11

@@ -704,7 +704,7 @@ WORDS = [
     (["solve", ""], "no problem ''"), (["solve", "run"], "no problem 'run'"), (["resume", "line.py"], "line.py"),
     (["compare", "line.py", "--methods", "magic"], "magic"), (["compare", "line.py", "--methods", ""], "method"),
     (["compare", "line.py", "--seeds", "0"], "seeds"), (["compare", "line.py", "--seeds", "many"], "--seeds"),
-    (["compare", "line.py", "--out", "run"], "exists"), (["reference", "line.py"], "no known solution"),
+    (["compare", "line.py", "--out", "run"], "exists"), (["reference", "line.py"], "not offered for a domain in 1-D"),
     (["bench", "line.py", "--points", "0"], "points"), (["bench", "line.py", "--out", "nowhere/file"], "nowhere"),
     (["check", "line.py", "--picture", "."], "'.' is a folder"),
 ]
