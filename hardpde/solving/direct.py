@@ -119,6 +119,10 @@ def brought_within(solution: Solution, report: Callable[[dict], None] = lambda r
     met = max(found["held_out"], found["estimated_error"] or 0.0) <= tolerance
     if not met or not math.isfinite(bar) or bar <= tolerance:
         return solution
+    wanted = unknowns_wanted(training.history, bar / (AHEAD * tolerance))
+    if wanted > MOST:
+        return _told_of_bar(solution, f"the residual met the tolerance {tolerance:g} and the error bar, {bar:.1e}, did "
+                                      f"not; it falls too slowly for the {MOST} unknowns that are taken at most")
     stated = {name: value for name, value in settings["method"].items() if name in DIRECT_OPTIONS}
     left = AS_LONG * training.seconds if settings["seconds"] is None else settings["seconds"] - training.seconds
     tighter = direct_settings(settings, stated, max(AHEAD * tolerance**2 / bar, LEAST), max(left, 1e-3))
@@ -131,10 +135,29 @@ def brought_within(solution: Solution, report: Callable[[dict], None] = lambda r
     if reached > tolerance:
         told += "; the error bar stays above the tolerance"
         told += ", and as long as the solve took was spent on it" if settings["seconds"] is None else ""
-    whole = replace(kept.training, seconds=training.seconds + other.training.seconds, endings=[
-        *kept.training.endings, {"stage": DECISION, "steps": kept.training.history[-1]["step"], "why": told}])
-    after = replace(kept, training=whole)
-    vars(after).update({name: value for name, value in vars(kept).items() if name == "_error_bar"})
+    longer = replace(kept.training, seconds=training.seconds + other.training.seconds)
+    return _told_of_bar(kept, told, longer)
+
+
+def unknowns_wanted(history: list[dict[str, Any]], factor: float) -> float:
+    """How many unknowns would lower the held-out residual so many times, if it went on falling as it did last; 0 where
+    that is not known."""
+    if len(history) < 2:
+        return 0.0
+    before, now = history[-2:]
+    growth = math.log(now["step"] / before["step"])
+    fall = math.log(max(before["held_out"], 1e-300) / max(now["held_out"], 1e-300)) / 2
+    if growth <= 0:
+        return 0.0
+    return now["step"] * math.exp(min(growth * math.log(factor) / fall, 700.0)) if fall > 0 else math.inf
+
+
+def _told_of_bar(solution: Solution, told: str, training: Training | None = None) -> Solution:
+    """The solution with the bars that are known, and a last word on them."""
+    training = training or solution.training
+    ending = {"stage": DECISION, "steps": training.history[-1]["step"], "why": told}
+    after = replace(solution, training=replace(training, endings=[*training.endings, ending]))
+    vars(after).update({name: value for name, value in vars(solution).items() if name == "_bars"})
     return after
 
 

@@ -74,3 +74,18 @@ def test_a_solve_goes_on_where_its_bar_is_above_the_tolerance(solution, monkeypa
     found = direct.brought_within(first)
     assert asked == [pytest.approx(5e-5)] and found.training is not solution.training
     assert "the error bar, 1.0e-02, did not" in found.decision and "stays above" not in found.decision
+
+
+def test_a_solve_does_not_go_on_where_its_bar_falls_too_slowly(solution, monkeypatch):
+    """Residuals that fall as n⁻² are a hundredth with ten times as many unknowns."""
+    history = [{"step": n, "held_out": n**-4.0} for n in (100, 200)]
+    assert direct.unknowns_wanted(history, 100.0) == pytest.approx(2000)
+    assert direct.unknowns_wanted(history[:1], 100.0) == 0
+    assert direct.unknowns_wanted([history[1], history[0] | {"step": 400}], 100.0) == np.inf
+    monkeypatch.setattr(direct, "_largest_bar", lambda one: 1e-2)
+    monkeypatch.setattr(direct, "unknowns_wanted", lambda history, factor: 2.0 * direct.MOST)
+    settings = {**solution.settings, "tolerance": 1e-3, "found": {
+        "held_out": 1e-4, "estimated_error": 1e-4, "unknowns": 60}}
+    first = hp.Solution(solution.problem, solution.formulation, settings, solution.training)
+    found = direct.brought_within(first)
+    assert found.training.model is solution.training.model and "falls too slowly" in found.decision
