@@ -5,9 +5,10 @@ must be stated.
 """
 
 import os
-import platform
 from contextlib import suppress
 from pathlib import Path
+
+from hardpde.support.files import folder_of_user
 
 VARIABLE = "HARDPDE_STATE"
 
@@ -34,12 +35,5 @@ def is_known(digest: str) -> bool:
 def _path() -> Path | None:
     if stated := os.environ.get(VARIABLE):
         return Path(stated).expanduser() / "files"
-    try:
-        home = Path.home()
-    except RuntimeError:  # nobody's
-        return None
-    usual = {"Windows": ("LOCALAPPDATA", home / "AppData" / "Local"),
-             "Darwin": ("", home / "Library" / "Application Support")}
-    variable, folder = usual.get(platform.system(), ("XDG_STATE_HOME", home / ".local" / "state"))
-    named = Path(os.environ.get(variable, ""))
-    return (named if named.is_absolute() else folder) / "hardpde" / "files"
+    usual = folder_of_user("XDG_STATE_HOME", (".local", "state"), ("Library", "Application Support"))
+    return None if usual is None else usual / "files"

@@ -10,6 +10,8 @@ from pathlib import Path
 import jax
 import jaxlib
 
+from hardpde.support.files import folder_of_user
+
 VARIABLE = "HARDPDE_CACHE"  # names another folder, or switches it off
 OFF = ("", "0", "off", "no", "false", "none")
 MOST = 500_000_000  # bytes
@@ -68,15 +70,7 @@ def _stated() -> Path | None:
     stated = os.environ.get(VARIABLE)
     if stated is not None:
         return None if stated.strip().lower() in OFF else Path(stated).expanduser()
-    try:
-        home = Path.home()
-    except RuntimeError:  # nobody's
-        return None
-    usual = {"Windows": ("LOCALAPPDATA", home / "AppData" / "Local"),
-             "Darwin": ("", home / "Library" / "Caches")}
-    variable, folder = usual.get(platform.system(), ("XDG_CACHE_HOME", home / ".cache"))
-    named = Path(os.environ.get(variable, ""))
-    return (named if named.is_absolute() else folder) / "hardpde"
+    return folder_of_user("XDG_CACHE_HOME", (".cache",), ("Library", "Caches"))
 
 
 def _machine() -> str:

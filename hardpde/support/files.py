@@ -1,9 +1,10 @@
-"""Files that are either written whole or not at all."""
+"""Files that are either written whole or not at all, and where those of the user lie."""
 
 import hashlib
 import json
 import math
 import os
+import platform
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -83,3 +84,16 @@ def finite_or_none(data: Any) -> Any:
     if isinstance(data, (float, np.floating)):
         return float(data) if math.isfinite(data) else None
     return data
+
+
+def folder_of_user(variable: str, unix: tuple[str, ...], mac: tuple[str, ...]) -> Path | None:
+    """The usual folder of this system for what is kept for hardpde's user, below the home on Unix unless the variable
+    names another one; None for a user without a home."""
+    try:
+        home = Path.home()
+    except RuntimeError:  # nobody's
+        return None
+    usual = {"Windows": ("LOCALAPPDATA", home / "AppData" / "Local"), "Darwin": ("", home.joinpath(*mac))}
+    variable, folder = usual.get(platform.system(), (variable, home.joinpath(*unix)))
+    named = Path(os.environ.get(variable, ""))
+    return (named if named.is_absolute() else folder) / "hardpde"
